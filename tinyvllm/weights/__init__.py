@@ -1,0 +1,1 @@
+"""Weights: how a model lies on disk, and how its numbers are read."""
