@@ -1,1 +1,1 @@
-"""Weights: how a model lies on disk, and how its numbers are read."""
+"""Weights: from files on disk to tensors in memory."""
