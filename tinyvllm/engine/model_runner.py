@@ -1,0 +1,65 @@
+"""ModelRunner: owns the model and its cache; runs one step of one request."""
+
+from pathlib import Path
+
+import torch
+
+from tinyvllm.config import ModelConfig
+from tinyvllm.engine.kv_cache import ContiguousAttend, ContiguousKVCache
+from tinyvllm.engine.request import Request
+from tinyvllm.engine.sampler import sample
+from tinyvllm.models.registry import model_class
+from tinyvllm.ops.select import ops_for
+from tinyvllm.weights.load import load_weights
+
+# Tensors that old checkpoints carry and nobody needs: tables that are computed.
+IGNORED_TENSORS = (r"(.*\.)?rotary_emb\.inv_freq",)
+
+
+class ModelRunner:
+    """Runs requests on a model, one at a time, with a contiguous cache."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: ModelConfig,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        max_model_len: int,
+        progress: bool,
+    ):
+        self.device = device
+        self.model = model_class(config.architecture)(
+            config,
+            ops=ops_for(device, dtype),
+            dtype=dtype,
+            device=device,
+            max_model_len=max_model_len,
+        )
+        # A tied model may still carry its head; the embedding stands for both.
+        tied = ("lm_head.weight",) if config.tie_word_embeddings else ()
+        load_weights(
+            folder,
+            self.model.named_weights(),
+            ignore=IGNORED_TENSORS + tied,
+            progress=progress,
+        )
+        self.cache = ContiguousKVCache(config, dtype=dtype, device=device)
+
+    def start(self, request: Request) -> None:
+        """Makes room for a request; the one before it must be finished."""
+        self.cache.reserve(len(request.prompt_token_ids) + request.max_tokens)
+
+    @torch.inference_mode()
+    def execute(self, request: Request) -> int:
+        """Computes the tokens whose keys and values are not cached yet, and samples the next one."""
+        start, end = request.num_computed_tokens, request.num_tokens
+        token_ids = torch.tensor(request.token_ids[start:], device=self.device)
+        positions = torch.arange(start, end, device=self.device)
+        attend = ContiguousAttend(self.cache, positions, end)
+        hidden = self.model.forward(token_ids, positions, attend)
+        logits = self.model.compute_logits(hidden[-1:])
+        request.num_computed_tokens = end
+        step = len(request.output_token_ids)
+        return int(sample(logits, [request.params], [request.seed], [step]).item())

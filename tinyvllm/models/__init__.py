@@ -1,0 +1,1 @@
+"""Model architectures. `registry` maps the name in config.json to the class that implements it."""
