@@ -300,7 +300,8 @@ def parse_entry(name: str, entry: Any) -> TensorInfo:
 
 def parse_header(header: dict[str, Any]) -> tuple[dict[str, TensorInfo], dict[str, str]]:
     """Tensors (in the order of their bytes) and metadata of a header."""
-    metadata = header.get("__metadata__", {})
+    metadata = header.get("__metadata__")
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise InvalidMetadata("__metadata__ must be an object that maps text to text")
     tensors = {k: parse_entry(k, v) for k, v in header.items() if k != "__metadata__"}
