@@ -51,15 +51,19 @@ class ModelRunner:
         """Makes room for a request; the one before it must be finished."""
         self.cache.reserve(len(request.prompt_token_ids) + request.max_tokens)
 
-    @torch.inference_mode()
     def execute(self, request: Request) -> int:
-        """Computes the tokens whose keys and values are not cached yet, and samples the next one."""
+        """Computes what is not in the cache yet, and samples the next token."""
+        logits = self.compute_logits(request)
+        step = len(request.output_token_ids)
+        return int(sample(logits, [request.params], [request.seed], [step]).item())
+
+    @torch.inference_mode()
+    def compute_logits(self, request: Request) -> torch.Tensor:
+        """Runs the tokens whose keys and values are not cached: the last one's logits [1, vocab]."""
         start, end = request.num_computed_tokens, request.num_tokens
         token_ids = torch.tensor(request.token_ids[start:], device=self.device)
         positions = torch.arange(start, end, device=self.device)
         attend = ContiguousAttend(self.cache, positions, end)
         hidden = self.model.forward(token_ids, positions, attend)
-        logits = self.model.compute_logits(hidden[-1:])
         request.num_computed_tokens = end
-        step = len(request.output_token_ids)
-        return int(sample(logits, [request.params], [request.seed], [step]).item())
+        return self.model.compute_logits(hidden[-1:])
