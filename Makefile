@@ -44,7 +44,7 @@ setup: .venv/.ready ## make .venv and install everything (EXTRAS=gpu13 TORCH_IND
 run: $(READY) ## ask the model: make run PROMPT="What is the capital of France?"
 	@$(PY) -m tinyvllm run $(ARGS)
 lab: $(READY) ## open the chapters in JupyterLab
-	@$(PY) -m jupyterlab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/chapters $(ARGS)
+	@$(PY) -m tinyvllm lab $(ARGS)
 doctor: $(READY) ## check this machine, one line a finding (ARGS=--json)
 	@$(PY) -m tinyvllm doctor $(ARGS)
 test-chapter: $(READY) ## check your chapter: make test-chapter 3 (REF=1 checks the reference solution)
