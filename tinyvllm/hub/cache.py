@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tinyvllm.hub.errors import DiskFull, ModelNotAvailable, is_disk_full, megabytes
+from tinyvllm.hub.errors import DiskFull, ModelNotAvailable, as_os_error, is_disk_full, megabytes
 from tinyvllm.hub.progress import Progress
 
 MANIFEST = "tinyvllm.json"
@@ -138,7 +138,8 @@ def _sentences_for(folder: Path) -> Iterator[None]:
             raise DiskFull(
                 _no_room(folder, "it became full while the model was written")
             ) from error
-        if not isinstance(error, OSError):
+        cause = as_os_error(error)
+        if cause is None:
             raise
         if os.environ.get("TINYVLLM_HOME"):
             advice = (
@@ -148,7 +149,7 @@ def _sentences_for(folder: Path) -> Iterator[None]:
             advice = "Set TINYVLLM_HOME to a folder that you may write"
         raise ModelNotAvailable(
             f"{folder.name} is not in {folder.parent} yet (or not all of it), and it can't be "
-            f"written there: {error.strerror or error}. {advice}."
+            f"written there: {cause.strerror or cause}. {advice}."
         ) from error
 
 

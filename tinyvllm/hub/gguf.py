@@ -27,7 +27,7 @@ BLOCKS: dict[int, tuple[str, int, np.dtype]] = {
 
 
 class GGUFError(ValueError):
-    """No GGUF file, or a broken one, or one that uses what the reader lacks; the text says which."""
+    """No GGUF file, a broken one, or one that uses what the reader lacks; the text says which."""
 
 
 class GGUFTensor(NamedTuple):

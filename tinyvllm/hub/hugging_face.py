@@ -67,7 +67,7 @@ def download(name: str, revision: str | None, folder: Path, progress: Progress) 
 
 def _cached(name: str, revision: str | None) -> Path | None:
     import huggingface_hub
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError
 
     from tinyvllm.hub.resolve import check_folder
 
@@ -80,13 +80,13 @@ def _cached(name: str, revision: str | None) -> Path | None:
             ignore_patterns=UNWANTED,
         )
         check_folder(Path(folder))
-    except (LocalEntryNotFoundError, HFValidationError, ModelNotAvailable):
+    except (OSError, HFValidationError, ModelNotAvailable):
         return None
     return Path(folder)
 
 
 def _look_up(name: str, revision: str | None) -> tuple[str, int]:
-    """The commit of `name` and the bytes of its wanted files, if it has weights that we can read."""
+    """The commit of `name` and the bytes of its wanted files, if its weights can be read here."""
     import huggingface_hub
 
     with _sentences_for(name, revision):

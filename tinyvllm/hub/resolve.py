@@ -45,7 +45,7 @@ def resolve_model(model: str | Path | None = None, *, progress: bool = True) -> 
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ModelNotAvailable unless `folder` has config.json and all its weights as safetensors."""
+    """Raise ModelNotAvailable unless `folder` has config.json and its weights as safetensors."""
     if not (folder / "config.json").is_file():
         raise ModelNotAvailable(
             f"{folder} has no config.json, so it is not the folder of a Hugging Face model."
