@@ -144,10 +144,16 @@ NUMBERS = st.sampled_from(
     + [str(2**bits) for bits in (32, 61, 63, 64)]
     + [str(2**64 - 1)]
 )
-VALUES = NUMBERS | st.sampled_from(
-    ["{}", "[]", '"x"', '{"x": 1, "x": 2}', '"\\ud800"', '"\\ud83d\\ude00"', '"\\u12G4"', '"\\x"']
-    + ["[" * n + "]" * n for n in (2, 124, 125, 126, 127, 2000)]
-    + ['{"a":' * n + "1" + "}" * n for n in (2, 124, 125, 126)]
+NESTED = st.sampled_from(
+    ["[" * n + "]" * n for n in (125, 126, 2000)]
+    + ['{"a":' * n + "1" + "}" * n for n in (125, 126)]
+)
+VALUES = (
+    NUMBERS
+    | NESTED
+    | st.sampled_from(
+        ["{}", "[]", '"x"', '{"x":1,"x":2}', '"\\ud800"', '"\\ud83d\\ude00"', '"\\u12G4"', '"\\x"']
+    )
 )
 DTYPE_TEXTS = st.sampled_from(
     [json.dumps(name) for name in DTYPES] + ['"u8"', '"F128"', "8", "null", '{"U8": null}', '"U8 "']
@@ -164,6 +170,13 @@ def rarely(draw, strategy, otherwise, one_in=40):
     return draw(strategy) if draw(st.integers(0, one_in)) == one_in // 2 else otherwise
 
 
+def number(draw, value):
+    """`value`, once in a while spelled in another way, or another number."""
+    spellings = [f"{value}.0", f"{value}e0", f"+{value}", f"0{value}", f"-{value}", f'"{value}"']
+    spellings += ["true"] if value == 1 else []
+    return rarely(draw, st.sampled_from(spellings) | NUMBERS, str(value))
+
+
 @st.composite
 def headers(draw):
     """A header's text and the length of its data: legal, but for a few places."""
@@ -174,15 +187,16 @@ def headers(draw):
         nbytes = torch.Size(shape).numel() * DTYPES[dtype][0] // 8
         start = max(0, position + rarely(draw, st.integers(-3, 9), 0, 12))
         position = end = max(0, start + nbytes + rarely(draw, st.integers(-9, 9), 0, 20))
-        numbers = [rarely(draw, NUMBERS, str(size)) for size in shape]
+        numbers = [number(draw, size) for size in shape]
         fields = [
             f'"dtype":{rarely(draw, DTYPE_TEXTS, json.dumps(dtype))}',
             f'"shape":[{",".join(numbers)}]',
-            f'"data_offsets":[{rarely(draw, NUMBERS, str(start))},'
-            f"{rarely(draw, NUMBERS, str(end))}]",
+            f'"data_offsets":[{number(draw, start)},{number(draw, end)}]',
         ]
-        if rarely(draw, st.just(True), False):
-            fields.append(draw(st.sampled_from(['"x":', '"dtype":', '"\\ud800":'])) + draw(VALUES))
+        if rarely(draw, st.just(True), False, 12):
+            fields.append(
+                draw(st.sampled_from(['"x":', '"y":', '"dtype":', '"\\ud800":'])) + draw(VALUES)
+            )
         if rarely(draw, st.just(True), False):
             fields.pop(draw(st.integers(0, len(fields) - 1)))
         entry = "{" + ",".join(draw(st.permutations(fields))) + "}"
