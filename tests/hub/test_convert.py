@@ -20,8 +20,8 @@ PARAGRAPH = (
     "The water cycle describes how water moves between the land, the oceans and the air. Heat from "
     "the sun turns water on the surface into vapour, which rises into the sky. As the air cools, "
     "the vapour becomes small drops that form clouds. When the drops grow heavy enough, they fall "
-    "back to the ground as rain or snow. Some of this water flows into rivers and returns to the sea, "
-    "while the rest sinks into the soil, where plants take it up through their roots."
+    "back to the ground as rain or snow. Some of this water flows into rivers and returns to the "
+    "sea, while the rest sinks into the soil, where plants take it up through their roots."
 )
 
 

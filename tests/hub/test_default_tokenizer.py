@@ -19,7 +19,8 @@ GPT2 = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N
 MISSING = {0xC0, 0xC1, 0xF1, 0xF2, *range(0xF5, 0x100), 0x04, 0x06, 0x13, 0x14, 0x16, 0x1D}
 NASTY = [
     "", " ", "  ", "\n", "\r\n\t", " \n \n", "a", " a", "a  b   c", "trailing   ",
-    "Hello, world!", "don't we'll I'M you'RE", "3.14159", "1234567890", "in 1999 and2000", " 7", "costs 5 dollars", "x 12 y 3", "1 2 3\n 4", "½ cup ¾", "page ① of ②",
+    "Hello, world!", "don't we'll I'M you'RE", "3.14159", "1234567890", "in 1999 and2000",
+    " 7", "a  1", "  12", "costs\n\n5 dollars", "1 2 3\n 4", "½ cup ¾", "page ① of ②",
     "１２３", "x²+y³", "½ ⅔ Ⅷ ⅻ", "①②③", "٠١٢٣ १२३ ৪৫", "十二", "一二三四",
     "日本語のテキスト", "한국어 문장", "你好，世界", "עברית مرحبا", "ไทยไม่มีเว้นวรรค",
     "👩‍👩‍👧‍👦", "🏳️‍🌈 flag", "👍🏽", "e\u0301 é", "Z̸̢͝a̷l̶g̵o̷", "\u200b\ufeff\u00a0\u3000",
