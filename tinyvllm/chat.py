@@ -1,5 +1,6 @@
-"""A conversation in a terminal: history, /reset, and Ctrl-C that stops the answer, not the program."""
+"""A conversation in a terminal. Ctrl-C stops the answer, not the program."""
 
+import contextlib
 from collections.abc import Callable
 
 HELP = "/reset forgets the conversation, /exit or Ctrl-D leaves; Ctrl-C stops an answer."
@@ -16,10 +17,8 @@ class Chat:
         self._messages: list[dict[str, str]] = []
 
     def loop(self) -> int:
-        try:
+        with contextlib.suppress(ImportError):  # not built in everywhere
             import readline  # noqa: F401 - gives input() line editing and history
-        except ImportError:  # not built in everywhere; input() works without
-            pass
         print(HELP)
         while True:
             try:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from tinyvllm.hub import ModelNotAvailable
+
 QUESTION = "What is the capital of France?"
 
 # Commands that parse their own arguments: name -> (module, what it does).
@@ -29,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return getattr(import_module(module), function)(argv[1:])
         args = _parser().parse_args(argv)
         return args.command(args)
-    except ValueError as error:  # the engine's errors are sentences; anything else is a bug
+    except (ValueError, ModelNotAvailable) as error:  # sentences; anything else is a bug
         if os.environ.get("TINYVLLM_DEBUG"):
             raise
         print(f"tinyvllm: {error}", file=sys.stderr)

@@ -34,7 +34,8 @@ ONLY = {
 HONOURED = {
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
     "num_key_value_heads", "head_dim", "rms_norm_eps", "rope_theta", "rope_scaling",
-    "rope_parameters", "max_position_embeddings", "tie_word_embeddings", "attention_bias", "mlp_bias",
+    "rope_parameters", "max_position_embeddings", "tie_word_embeddings", "attention_bias",
+    "mlp_bias",
 }  # fmt: skip
 
 
@@ -85,13 +86,14 @@ class ModelConfig:
         hidden = _positive(raw, "hidden_size")
         if not raw.get("head_dim") and hidden % heads:
             raise ConfigError(
-                f"config.json: hidden_size {hidden} can't be split over {heads} heads, and there is "
-                f"no head_dim."
+                f"config.json: hidden_size {hidden} can't be split over {heads} heads, and there "
+                f"is no head_dim."
             )
         kv_heads = _positive(raw, "num_key_value_heads", heads)
         if heads % kv_heads:
             raise ConfigError(
-                f"config.json: {heads} attention heads can't share {kv_heads} key/value heads evenly."
+                f"config.json: {heads} attention heads can't share {kv_heads} key/value heads "
+                f"evenly."
             )
         head_dim = _positive(raw, "head_dim", hidden // heads)
         if head_dim % 2:
@@ -145,7 +147,7 @@ def refuse_unknown(raw: dict) -> None:
 
 
 def rope_of(raw: dict) -> tuple[float, RopeScaling | None]:
-    """(theta, scaling) from the old fields (rope_theta, rope_scaling) or the new rope_parameters."""
+    """(theta, scaling) from rope_theta and rope_scaling (old) or rope_parameters (new)."""
     rope = dict(raw.get("rope_scaling") or {}) | dict(raw.get("rope_parameters") or {})
     theta = float(rope.pop("rope_theta", raw.get("rope_theta", 10000.0)))
     kind = rope.pop("rope_type", rope.pop("type", "default"))
@@ -156,7 +158,8 @@ def rope_of(raw: dict) -> tuple[float, RopeScaling | None]:
         return theta, None
     if kind != "llama3":
         raise ConfigError(
-            f"config.json: RoPE scaling of type {kind!r} is not supported; 'default' and 'llama3' are."
+            f"config.json: RoPE scaling of type {kind!r} is not supported; 'default' and "
+            f"'llama3' are."
         )
     names = RopeScaling.__dataclass_fields__
     if missing := [n for n in names if n not in rope]:

@@ -149,7 +149,7 @@ class LLM:
         return self.llm_engine.tokenizer
 
     def get_default_sampling_params(self) -> SamplingParams:
-        """What the model's generation_config.json recommends; vLLM's defaults where it is silent."""
+        """What generation_config.json recommends; vLLM's defaults where it is silent."""
         raw = self.llm_engine.generation_config
         names = ("repetition_penalty", "temperature", "top_k", "top_p", "min_p")
         given = {n: raw[n] for n in names if raw.get(n) is not None}
@@ -169,9 +169,7 @@ class LLM:
     def _run(self, ids: list[str], use_tqdm: bool) -> list[RequestOutput]:
         done: dict[str, RequestOutput] = {}
         with tqdm(total=len(ids), desc="Answers", disable=not use_tqdm, dynamic_ncols=True) as bar:
-            tokens = 0
-            for output in self._outputs_of(ids):
-                tokens += 1
+            for tokens, output in enumerate(self._outputs_of(ids), start=1):
                 if output.finished:
                     done[output.request_id] = output
                     if elapsed := bar.format_dict["elapsed"]:

@@ -29,7 +29,7 @@ class SamplingParams:
 
     temperature: 0 is greedy (argmax); above 0, logits are divided by it before sampling.
     top_k: keep the k likeliest tokens; 0 or -1 keeps all.
-    top_p: then keep the smallest set of likeliest tokens whose probabilities reach top_p, in (0, 1].
+    top_p: then keep the smallest set of likeliest tokens whose probabilities reach top_p (0 to 1).
     min_p: drop tokens less likely than min_p times the likeliest one, in [0, 1].
     seed: two requests with the same seed and prompt give the same answer; None takes the engine's.
     stop: a string, or several; the answer ends before the first one that appears in its text.
@@ -39,7 +39,7 @@ class SamplingParams:
     include_stop_str_in_output: leave the stop string in the text.
     skip_special_tokens: leave special tokens out of the text.
 
-    Raises ValueError for a value out of range, a contradiction, or a parameter that is not there yet.
+    Raises ValueError for a value out of range, a contradiction, or what is not there yet.
     """
 
     n: int = 1
@@ -71,7 +71,8 @@ class SamplingParams:
         for name, unused in NOT_YET.items():
             if (given := getattr(self, name)) != unused:
                 raise ValueError(
-                    f"{name}={given!r} is not supported yet: this engine takes {name}={unused!r} only."
+                    f"{name}={given!r} is not supported yet: this engine takes {name}={unused!r} "
+                    f"only."
                 )
         self.stop_strings = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         self.stop_token_ids = list(self.stop_token_ids or [])

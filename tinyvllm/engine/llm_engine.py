@@ -132,8 +132,8 @@ class LLMEngine:
             token_ids = list(prompt)
         else:
             raise ValueError(
-                "A prompt is a string, a list of token ids, or a dict with one of them; this one is "
-                f"a {type(prompt).__name__}: {str(prompt)[:60]!r}."
+                "A prompt is a string, a list of token ids, or a dict with one of them; this one "
+                f"is a {type(prompt).__name__}: {str(prompt)[:60]!r}."
             )
         self._check(token_ids)
         return text, token_ids
@@ -165,7 +165,7 @@ def eos_token_ids(generation_config: dict, config: dict) -> frozenset[int]:
 
 
 def choose_device(device: str) -> torch.device:
-    """ "auto" is a CUDA GPU where there is one, else the CPU. Raises ValueError."""
+    """The device to run on; "auto" is a CUDA GPU where there is one. Raises ValueError."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     chosen = torch.device(device)
@@ -180,7 +180,10 @@ def choose_device(device: str) -> torch.device:
 
 
 def choose_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
-    """ "auto" is float32 on a CPU; on a GPU bfloat16, or float16 before Ampere. Raises ValueError."""
+    """The dtype to compute in; "auto": float32 on a CPU, bfloat16 (before Ampere float16) on a GPU.
+
+    Raises ValueError.
+    """
     if dtype == "auto":
         if device.type == "cpu":
             return torch.float32
@@ -199,7 +202,8 @@ def _max_model_len(asked: int | None, config: ModelConfig) -> int:
         raise ValueError(f"max_model_len must be an integer of at least 2; it is {asked!r}.")
     if asked > longest:
         raise ValueError(
-            f"max_model_len {asked} is more than the {longest} positions that the model was made for."
+            f"max_model_len {asked} is more than the {longest} positions that the model was made "
+            f"for."
         )
     return asked
 

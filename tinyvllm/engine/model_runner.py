@@ -59,7 +59,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def compute_logits(self, request: Request) -> torch.Tensor:
-        """Runs the tokens whose keys and values are not cached: the last one's logits [1, vocab]."""
+        """Runs the tokens that are not in the cache: the last one's logits [1, vocab_size]."""
         start, end = request.num_computed_tokens, request.num_tokens
         token_ids = torch.tensor(request.token_ids[start:], device=self.device)
         positions = torch.arange(start, end, device=self.device)

@@ -77,7 +77,7 @@ class Request:
             self._cut_at_stop_string(searched_from)
 
     def _cut_at_stop_string(self, new_from: int) -> None:
-        """Ends the answer at the first stop string that ends in the new text, from `new_from` on."""
+        """Ends the answer at the first stop string that reaches into the text from `new_from`."""
         found = None  # (where it begins, which)
         for stop in self.params.stop_strings:
             begin = self.text.find(stop, max(0, new_from - len(stop) + 1))
