@@ -1,3 +1,4 @@
+# Promoted from solutions/02_bfloat16.md: edit it there, then `make build`.
 """bfloat16 and float32, converted on their bits with NumPy, which has no bfloat16 of its own.
 
 A bfloat16 is the upper half of a float32 (IEEE 754 binary32): sign, 8 exponent bits, 7 mantissa

@@ -1,0 +1,8 @@
+# expects: wrong dtype: got float32
+#| exercise 2.5 points=3
+def matvec(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """weight [N, K] times x [K]: all three bfloat16 bits (uint16), result [N].
+
+    Multiplies and adds in float32 and rounds each result once.
+    """
+    return bfloat16_to_float32(weight) @ bfloat16_to_float32(x)
