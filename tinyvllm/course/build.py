@@ -101,7 +101,7 @@ def _build_one(
     if is_edited(chapter.notebook):
         raise CourseError(
             f"{chapter.shown(chapter.notebook)} is not written: it holds somebody's work."
-            f" `make reset-chapter {chapter.number} NOTEBOOK=1` keeps a copy and starts afresh"
+            f" `make reset-chapter {chapter.number} ARGS=--notebook` keeps a copy and starts afresh"
         )
     _write(chapter, chapter.notebook, notebooks.dumps(student), say)
 

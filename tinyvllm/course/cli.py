@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tinyvllm.course.journal import recover
 from tinyvllm.course.project import CourseError, Project
 
 
@@ -21,7 +22,9 @@ def main(argv: Sequence[str] | None = None, project: Project | None = None) -> i
     """Run one command and return its exit status; errors are sentences on stderr."""
     try:
         arguments = _parser().parse_args(argv)
-        return arguments.run(project or Project.here(), arguments)
+        project = project or Project.here()
+        recover(project)
+        return arguments.run(project, arguments)
     except CourseError as error:
         print(error, file=sys.stderr)
         return error.exit_status
@@ -34,7 +37,51 @@ def _build(project: Project, arguments: argparse.Namespace) -> int:
 
     numbers = arguments.numbers or ["all"]
     chapters = project.parse_numbers(numbers)
+    if arguments.check:
+        from tinyvllm.course.stale import check_all
+
+        return check_all(project, full=arguments.full)
     return build(project, chapters, draft=arguments.draft, execute=arguments.execute)
+
+
+def _promote(project: Project, arguments: argparse.Namespace) -> int:
+    from tinyvllm.course.check import Checker
+    from tinyvllm.course.promote import promote
+
+    failed = 0
+    with Checker(project) as checker:
+        for chapter in project.parse_numbers(arguments.numbers):
+            try:
+                promote(project, chapter, checker)
+            except CourseError as error:
+                print(error, file=sys.stderr)
+                failed = 1
+    return failed
+
+
+def _reset(project: Project, arguments: argparse.Namespace) -> int:
+    from tinyvllm.course.reset import reset
+
+    for chapter in project.parse_numbers(arguments.numbers):
+        reset(project, chapter, notebook=arguments.notebook)
+    return 0
+
+
+def _test(project: Project, arguments: argparse.Namespace) -> int:
+    from tinyvllm.course.check import Checker
+    from tinyvllm.course.testing import run_chapter
+
+    with Checker(project) as checker:
+        chapters = project.parse_numbers(arguments.numbers)
+        failed = [not run_chapter(project, c, checker, reference=arguments.ref) for c in chapters]
+    return int(any(failed))
+
+
+def _status(project: Project, arguments: argparse.Namespace) -> int:
+    from tinyvllm.course.status import status
+
+    status(project)
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,5 +96,24 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("numbers", nargs="*", metavar="N")
     build.add_argument("--draft", action="store_true", help="run nothing, accept missing tests")
     build.add_argument("--execute", action="store_true", help="run chapters that have not changed")
+    build.add_argument("--check", action="store_true", help="only look: is anything stale?")
+    build.add_argument("--full", action="store_true", help="with --check: make all of it again")
     build.set_defaults(run=_build)
+
+    test = commands.add_parser("test", help="are the exercises of chapter N right?")
+    test.add_argument("numbers", nargs="*", metavar="N")
+    test.add_argument("--ref", action="store_true", help="test the reference solution")
+    test.set_defaults(run=_test)
+
+    promote = commands.add_parser("promote", help="put your code into the package")
+    promote.add_argument("numbers", nargs="*", metavar="N")
+    promote.set_defaults(run=_promote)
+
+    reset = commands.add_parser("reset", help="back to the reference")
+    reset.add_argument("numbers", nargs="*", metavar="N")
+    reset.add_argument("--notebook", action="store_true", help="the notebook too; keeps a copy")
+    reset.set_defaults(run=_reset)
+
+    status = commands.add_parser("status", help="what is done, whose code the package holds")
+    status.set_defaults(run=_status)
     return parser

@@ -125,6 +125,8 @@ def _same_kind(actual: Any, expected: Any) -> bool:
         return isinstance(actual, int | np.integer) and not isinstance(actual, bool)
     if isinstance(expected, float | np.floating):
         return isinstance(actual, float | np.floating)
+    if isinstance(expected, np.ndarray) and expected.ndim == 0:
+        return isinstance(actual, np.ndarray | np.generic)
     return isinstance(actual, type(expected))
 
 
@@ -203,15 +205,17 @@ def _array_difference(actual: Any, expected: Any) -> str:
     return _first_difference(differs, actual, expected)
 
 
-def _first_difference(differs: np.ndarray, actual: Any, expected: Any, note: str = "") -> str:
+def _first_difference(differs: np.ndarray, actual: Any, expected: Any) -> str:
     """Where and how much: `differs` is bool, of the shape of both arrays."""
     if not differs.any():
         return ""
     index = tuple(int(i) for i in np.argwhere(differs)[0])
     got, want = actual[index].item(), expected[index].item()
     where = f"at index {index if len(index) != 1 else index[0]}: " if index else ""
-    words = f"first difference {where}got {got!r}, expected {want!r}{note}"
-    words += f"\n{int(differs.sum())} of {differs.size} elements differ"
+    words = f"got {got!r}, expected {want!r}"
+    if differs.size > 1:
+        words = f"first difference {where}{words}\n"
+        words += f"{int(differs.sum())} of {differs.size} elements differ"
     if got != got and want == want:
         words += "; NaN: a division by zero, or infinity minus infinity?"
     return words

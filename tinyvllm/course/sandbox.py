@@ -28,6 +28,60 @@ def copy_package(project: Project, target: Path, modules: dict[str, str]) -> Non
         write_module(package / path, text)
 
 
+class PackageCopy:
+    """A copy of the package that is kept for the next check, and brought up to date for each.
+
+    Copying all of it takes longer than many a check; comparing times and sizes doesn't.
+    """
+
+    def __init__(self, project: Project):
+        self._project = project
+        self._folder = tempfile.TemporaryDirectory(prefix="tinyvllm-", ignore_cleanup_errors=True)
+        self._copied: dict[str, tuple[int, int]] = {}
+        self._written: dict[str, str] = {}
+
+    @property
+    def root(self) -> Path:
+        """The folder that holds the copy `tinyvllm/`."""
+        return Path(self._folder.name).resolve()
+
+    def update(self, modules: dict[str, str]) -> None:
+        """Make the copy equal to the package with `modules` (path -> text) put in."""
+        package = self.root / "tinyvllm"
+        now = dict(_files(self._project.package))
+        for path in (self._copied.keys() - now.keys()) | (self._written.keys() - modules.keys()):
+            (package / path).unlink(missing_ok=True)
+            self._copied.pop(path, None)
+            self._written.pop(path, None)
+        for path, stamp in now.items():
+            if path not in modules and self._copied.get(path) != stamp:
+                (package / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self._project.package / path, package / path)
+                forget_compiled(package / path)
+                self._copied[path] = stamp
+        for path, text in modules.items():
+            if self._written.get(path) != text:
+                write_module(package / path, text)
+                self._copied.pop(path, None)
+                self._written[path] = text
+
+    def close(self) -> None:
+        """Remove the copy."""
+        self._folder.cleanup()
+
+
+def _files(folder: Path, prefix: str = "") -> Iterator[tuple[str, tuple[int, int]]]:
+    """(path below the package, (time, size)) of each file, compiled ones left out."""
+    for entry in os.scandir(folder):
+        if entry.name == "__pycache__" or entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _files(Path(entry.path), f"{prefix}{entry.name}/")
+        else:
+            stat = entry.stat()
+            yield prefix + entry.name, (stat.st_mtime_ns, stat.st_size)
+
+
 def write_module(path: Path, text: str) -> None:
     """Write a module and forget its compiled form, which Python would match by size and second."""
     path.parent.mkdir(parents=True, exist_ok=True)
