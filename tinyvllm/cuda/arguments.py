@@ -83,6 +83,17 @@ class Parameter:
         return _TYPES[self.code][3] if self.code in _TYPES else None
 
 
+def parameters_of(table: list[int], names: tuple[str, ...]) -> tuple[Parameter, ...]:
+    """Parameters from a table of host/signature.h, five numbers each, and their names in the text."""
+    count = len(table) // 5
+    if len(names) != count:  # made by a macro
+        names = tuple(f"arg{i}" for i in range(count))
+    rows = (table[5 * i : 5 * i + 5] for i in range(count))
+    return tuple(
+        Parameter(names[i], i, bool(r[0]), bool(r[1]), r[2], r[3], r[4]) for i, r in enumerate(rows)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayArgument:
     """What a pointer argument points to. `where` is "cpu" or "cuda:0"."""

@@ -239,9 +239,10 @@ def _run_into(target: Path, command: list[str], folder: str | None) -> None:
 
 
 _DIAGNOSTIC = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$",
+    r"^(?P<file>[^\s:(][^:(\n]*)[:(](?P<line>\d+)\)?:(?:(?P<column>\d+):)? "
+    r"(?:catastrophic |fatal )?error:? ?(?:#\S+: )?(?P<message>.*)$",
     re.M,
-)
+)  # g++, clang: file:1:2: error: ...; NVRTC: file(1): error: ...
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`']?([^'\n]+)'?")
 
 # Names that are no part of the subset, and what to say instead of "not declared".

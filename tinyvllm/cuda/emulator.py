@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .arguments import ArrayArgument, Parameter
+from .arguments import ArrayArgument, Parameter, parameters_of
 from .binary import Binary, read_binary
 from .compiler import HOST, build_module, build_object
 from .errors import CompileError, KernelError
@@ -194,16 +194,6 @@ def read_signature(address: int, names: tuple[str, ...]) -> tuple[Parameter, ...
     count = ctypes.c_int32.from_address(address).value
     table = (ctypes.c_int32 * (5 * count)).from_address(address + 4)
     return parameters_of(list(table), names)
-
-
-def parameters_of(table: list[int], names: tuple[str, ...]) -> tuple[Parameter, ...]:
-    count = len(table) // 5
-    if len(names) != count:  # made by a macro
-        names = tuple(f"arg{i}" for i in range(count))
-    rows = (table[5 * i : 5 * i + 5] for i in range(count))
-    return tuple(
-        Parameter(names[i], i, bool(r[0]), bool(r[1]), r[2], r[3], r[4]) for i, r in enumerate(rows)
-    )
 
 
 # ---- launching ----

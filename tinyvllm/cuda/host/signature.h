@@ -90,6 +90,15 @@ template <class T>
 struct Describe<T* const> : Describe<T*> {};
 
 template <class F>
+struct Function {  // of a kernel's name, decltype gives the function or a pointer to it
+  using type = F;
+};
+template <class F>
+struct Function<F*> {
+  using type = F;
+};
+
+template <class F>
 struct SignatureOf;
 template <class... A>
 struct SignatureOf<void(A...)> {
