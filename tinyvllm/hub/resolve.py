@@ -54,7 +54,7 @@ def check_folder(folder: Path) -> None:
     if index.is_file():
         try:
             shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelNotAvailable(f"{index} can't be read: {error!r}. Fetch it anew.") from error
         missing = sorted(shard for shard in shards if not (folder / shard).is_file())
         if missing:
