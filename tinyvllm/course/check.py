@@ -35,22 +35,23 @@ class Outcome:
 
 
 class Checker:
-    """Runs checks of a checkout's chapters in one warm process."""
+    """Runs checks of a checkout's chapters in one warm process: its own, or a lent `worker`."""
 
-    def __init__(self, project: Project):
+    def __init__(self, project: Project, worker: Worker | None = None):
         self.project = project
-        self._worker: Worker | None = None
+        self._worker = worker
+        self._lent = worker is not None
         self._copy: sandbox.PackageCopy | None = None
 
     def warm(self) -> None:
         """Start the process that runs checks, and don't wait for it."""
         if self._worker is None or not self._worker.alive():
-            self._worker = Worker()
+            self._worker, self._lent = Worker(), False
 
     def close(self) -> None:
-        if self._worker:
+        if self._worker and not self._lent:
             self._worker.close()
-            self._worker = None
+        self._worker = None
         if self._copy:
             self._copy.close()
             self._copy = None
