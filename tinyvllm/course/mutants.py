@@ -1,8 +1,8 @@
 """Wrong answers that the checks must catch: tests/chapters/mutants/NN_name/N_M_mistake.py or .cu.
 
 Each file is the whole text of an exercise's cell with one mistake that people really make. Its
-first lines are `# expects: ...` (`// expects:` in CUDA): phrases that the check must say. Directives
-and the cell magic may be left out: they are those of the exercise.
+first lines are `# expects: ...` (`// expects:` in CUDA): phrases that the check must say.
+Directives and the cell magic may be left out: they are those of the exercise.
 """
 
 import re
