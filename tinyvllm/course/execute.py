@@ -33,7 +33,7 @@ def executed(
         chapter.notebook: notebooks.dumps(student),
     }
     with sandbox.checkout(project, chapter, modules, files) as copy:
-        run = nbformat.from_dict(notebook)
+        run = nbformat.reads(notebooks.dumps(notebook), as_version=4)  # joins lists of lines
         client = NotebookClient(
             run,
             timeout=CELL_SECONDS,
