@@ -88,7 +88,7 @@ def test_2_1_normal_numbers(exercises):
         )
 
 
-def test_2_1_sign(exercises):
+def test_2_1_the_sign_is_the_top_bit(exercises):
     expect.equal(
         exercises.decode(0xC0B8), -5.75, "decode(0xC0B8)", "the sign is the top bit, bit 15"
     )

@@ -39,8 +39,8 @@ def float32_to_bfloat16(x: np.ndarray) -> np.ndarray:
     _require(x, np.float32, "x")
     bits = x.view(np.uint32)
     upper = bits >> 16
-    # 0x7FFF carries into the upper half when the lower is above 0x8000, one more when it is equal
-    # and the upper half is odd. A carry out of the mantissa raises the exponent: what we want.
+    # Adding 0x7FFF carries into the upper half if the lower is above 0x8000. One more, for an odd
+    # upper half, and 0x8000 carries, too. The carry may run on into the exponent, as it should.
     with np.errstate(over="ignore"):  # only a NaN can wrap around, and it is replaced below
         nearest = (bits + (0x7FFF + (upper & 1))) >> 16
     # Rounding could carry a NaN into inf or -0. Bit 6 makes it quiet, and never inf.
