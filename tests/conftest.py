@@ -14,3 +14,8 @@ def default_model_dir() -> Path:
     from tinyvllm.hub import resolve_model
 
     return resolve_model()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The cheapest first: a mistake shows in seconds; slow tests and the browser come last."""
+    items.sort(key=lambda item: sum(bool(item.get_closest_marker(m)) for m in ("slow", "browser")))

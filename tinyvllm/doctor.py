@@ -20,7 +20,7 @@ from tinyvllm import machine
 PYTHON_VERSIONS = ((3, 11), (3, 13))  # the oldest and the newest
 TORCH_VERSION = (2, 11)
 ROOM = 1_000_000_000  # bytes of disk beside the model: compiled kernels, notebooks, caches
-EMULATOR = "CUDA kernels run in the emulator, on the CPU"
+EMULATOR = "kernels run in the emulator, on the CPU"
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,8 @@ class Finding:
     todo: str = ""
 
     def __str__(self) -> str:
-        return f"{self.status:5} {self.name:13} {self.found}" + (
-            f" -> {self.todo}" if self.todo else ""
-        )
+        todo = f" -> {self.todo}" if self.todo else ""
+        return f"{self.status:5} {self.name:13} {self.found}{todo}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,21 +77,19 @@ def check_torch() -> tuple:
     version = str(torch.__version__)
     if tuple(int(part) for part in version.split(".")[:2]) < TORCH_VERSION:
         return "FAIL", f"{version}, too old", "make setup"
-    built_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else "the CPU"
+    built = f"{version}, built for " + (
+        f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
+    )
     if torch.cuda.is_available():
         gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        return "OK", f"{version}, built for {built_for}; {', '.join(gpus)}"
-    if not machine.nvidia_gpus():
-        return "OK", f"{version}, built for {built_for}; no NVIDIA GPU, so models run on the CPU"
+        return "OK", f"{built}; {', '.join(gpus)}"
+    gpus = machine.nvidia_gpus()
+    if not gpus:
+        return "OK", f"{built}; no NVIDIA GPU, so models run on the CPU"
     if torch.version.cuda:
         todo = "update the driver, or make setup TORCH_INDEX=<an index of torch for an older CUDA>"
-        return (
-            "FAIL",
-            f"{version}, built for {built_for}, can't use {machine.nvidia_gpus()[0]}",
-            todo,
-        )
-    todo = "make setup TORCH_INDEX=<PyPI, or an index of torch for CUDA>"
-    return "NOTE", f"{version}, built for the CPU, leaves {machine.nvidia_gpus()[0]} idle", todo
+        return "FAIL", f"{built}, can't use {gpus[0]}", todo
+    return "NOTE", f"{built}, leaves {gpus[0]} idle", "make setup TORCH_INDEX=<one with CUDA>"
 
 
 def check_cupy() -> tuple:
@@ -115,15 +112,13 @@ def check_cupy() -> tuple:
 
 
 def check_cuda_kernel() -> tuple:
-    if not machine.cupy_builds():
-        return "NOTE", f"not tried, CuPy is not installed: {EMULATOR}"
-    if machine.nvidia_gpus():
+    if machine.nvidia_gpus() and machine.cupy_builds():
         return "OK", machine.run_kernel_on_gpu()
     try:
         compiled = machine.compile_kernel_without_gpu()
-    except Exception as error:
-        return "NOTE", f"no GPU, and NVRTC fails ({machine.first_line(error)}): {EMULATOR}"
-    return "OK", f"{compiled}; not run, no GPU: {EMULATOR}"
+    except Exception as error:  # no NVRTC, or not all of it: no matter without a GPU
+        return "NOTE", f"not compiled ({machine.first_line(error)}): {EMULATOR}"
+    return "OK", f"{compiled}; without a GPU, {EMULATOR}"
 
 
 def check_compiler() -> tuple:

@@ -104,24 +104,30 @@ def run_kernel_on_gpu() -> str:
 
 
 def compile_kernel_without_gpu() -> str:
-    """Compile it with NVRTC, which needs no GPU (cupy.RawKernel does, even to compile)."""
-    from cupy.cuda import nvrtc
+    """Compile it with NVRTC alone, which needs no GPU; raises ImportError where there is none."""
+    from cuda.bindings import nvrtc
 
-    major, minor = nvrtc.getVersion()
-    program = nvrtc.createProgram(KERNEL, "twice.cu", (), ())
-    includes = [f"-I{folder}" for folder in _cuda_include_folders()]
-    nvrtc.compileProgram(program, ("-std=c++17", "--gpu-architecture=sm_80", *includes))
-    return f"compiled by NVRTC {major}.{minor} ({len(nvrtc.getCUBIN(program))} bytes)"
+    def call(function, *arguments):
+        status, *result = function(*arguments)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise RuntimeError(status.name)
+        return result[0] if len(result) == 1 else result
+
+    major, minor = call(nvrtc.nvrtcVersion)
+    options = ["-std=c++17", "--gpu-architecture=sm_80", f"-I{_cuda_headers(major)}"]
+    program = call(nvrtc.nvrtcCreateProgram, KERNEL.encode(), b"twice.cu", 0, [], [])
+    call(nvrtc.nvrtcCompileProgram, program, len(options), [o.encode() for o in options])
+    return f"compiled by NVRTC {major}.{minor} ({call(nvrtc.nvrtcGetCUBINSize, program)} bytes)"
 
 
-def _cuda_include_folders() -> list[Path]:
-    """Where the nvidia-* packages put CUDA's headers (none of them need be installed)."""
+def _cuda_headers(major: int) -> Path:
+    """Where an nvidia-* package put the headers of CUDA 12 or 13."""
     spec = find_spec("nvidia")
-    folders = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
-    found = [
-        folder / part / "include" for folder in folders for part in ("cuda_runtime", "cu13", "cu12")
-    ]
-    return [include for include in found if (include / "cuda_bf16.h").is_file()]
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        include = Path(folder) / ("cuda_runtime" if major == 12 else f"cu{major}") / "include"
+        if (include / "cuda_bf16.h").is_file():
+            return include
+    raise FileNotFoundError(f"cuda_bf16.h of CUDA {major}: pip install nvidia-cuda-runtime")
 
 
 def first_line(text: object) -> str:

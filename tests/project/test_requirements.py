@@ -21,7 +21,7 @@ CONSTRAINTS = [
     if line and not line.startswith("#")
 ]
 PINS = {canonicalize_name(constraint.name): constraint.specifier for constraint in CONSTRAINTS}
-# A torch built for CUDA pins these itself; constraints.txt gives only those of CUDA 12, as ranges.
+# A torch built for CUDA pins these itself, so constraints.txt gives ranges at most.
 LEFT_TO_TORCH = re.compile(r"nvidia-|cuda-bindings$|cuda-toolkit$|triton$")
 
 
@@ -55,11 +55,24 @@ def test_every_direct_dependency_is_pinned_within_its_range(extra):
 def test_each_constraint_is_one_version_unless_torch_decides_it():
     for name, specifier in PINS.items():
         exact = [part.operator for part in specifier] == ["=="]
-        assert exact or (LEFT_TO_TORCH.match(name) and name.endswith("-cu12")), name
+        assert exact != bool(LEFT_TO_TORCH.match(name)), name
 
 
-def test_constraints_say_nothing_that_torch_for_cuda_13_says_itself():
-    assert [n for n in PINS if LEFT_TO_TORCH.match(n) and not n.endswith("-cu12")] == []
+# What torch 2.13.0's wheel for Linux on PyPI asks for, of what constraints.txt names.
+TORCH_FOR_CUDA_13 = {
+    "setuptools": ">=77.0.3",
+    "cuda-bindings": ">=13.0.3,<14",
+    "nvidia-cuda-nvrtc": "==13.0.88",
+    "nvidia-cuda-runtime": "==13.0.96",
+}
+
+
+@pytest.mark.parametrize("name", TORCH_FOR_CUDA_13)
+def test_constraints_leave_room_for_a_torch_built_for_cuda_13(name):
+    wanted = SpecifierSet(TORCH_FOR_CUDA_13[name])
+    candidates = ["13.0.3", "13.0.88", "13.0.96"]
+    candidates += [part.version for part in PINS[name] if part.operator == "=="]
+    assert any(wanted.contains(v) and PINS[name].contains(v) for v in candidates)
 
 
 def test_each_constraint_stands_once_and_is_of_no_local_build():
