@@ -34,6 +34,7 @@ _ALIGNMENT = re.compile(
     r"\b(?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\)|__attribute__\s*\(\(.*?\)\)"
 )
 _SHARED = re.compile(r"(?<!extern )\b__shared__\b([^;{}]*);")
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.M)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"][^\n]*', re.M)
 
 
@@ -108,7 +109,7 @@ class Source:
     def kernels(self) -> dict[str, KernelText]:
         """The kernels of the text by name, in order. Of overloads the first."""
         found: dict[str, KernelText] = {}
-        text = self.blanked
+        text = _DEFINE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), self.blanked)
         for match in _KERNEL.finditer(text):
             i = match.end()
             while True:  # skip attributes with brackets: __launch_bounds__(256)
@@ -156,6 +157,8 @@ class Source:
     def kernel(self, expression: str) -> KernelText:
         """The kernel that a name expression such as `scale<float, 4>` or `ns::scale` names."""
         name = expression.split("<")[0].split("::")[-1].strip().lstrip("&").strip()
+        if name not in self.kernels and self._made_by_macro(name):
+            return KernelText(name, (), "<" in expression, self.first_line, False)
         if name not in self.kernels:
             known = ", ".join(self.kernels) or "none"
             raise ValueError(f"{self.filename} has no kernel called {name!r}; it has: {known}")
@@ -163,6 +166,11 @@ class Source:
         if kernel.is_template and "<" not in expression:
             raise ValueError(f"{name} is a template: say which one, for example {name}<float>")
         return kernel
+
+    def _made_by_macro(self, name: str) -> bool:
+        """Whether a macro may define a kernel of this name: then only the compiler knows its parameters."""
+        in_macro = any(_KERNEL.search(m.group()) for m in _DEFINE.finditer(self.blanked))
+        return in_macro and re.search(rf"\b{re.escape(name)}\b", _DEFINE.sub("", self.blanked)) is not None
 
     def check_includes(self) -> None:
         """Raises CompileError for a header outside the subset."""
