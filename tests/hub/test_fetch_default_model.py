@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -335,6 +336,14 @@ def test_two_processes_at_once_fetch_it_once_and_the_second_says_that_it_waits(
     results = [process.communicate(timeout=100) for process in (first, second)]
     folder = home / "models" / "v1" / "SmolLM2-135M-Instruct"
     assert [out for out, _ in results] == [f"{folder}\n"] * 2, results
+    assert (gate / "calls").read_text() == "called\n"
+
+
+def test_threads_of_one_process_fetch_it_once(home, gate):
+    (gate / "go").touch()
+    with ThreadPoolExecutor(4) as pool:
+        folders = list(pool.map(lambda _: resolve_model(progress=False), range(4)))
+    assert set(folders) == {default_model_folder()}
     assert (gate / "calls").read_text() == "called\n"
 
 
