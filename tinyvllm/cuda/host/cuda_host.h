@@ -61,10 +61,30 @@ struct Element {
 };
 template <class T, size_t n>
 struct Element<T[n]> : Element<T> {};
+template <class T, int dimension>
+struct Extent {
+  static constexpr unsigned value = 0;
+};
+template <class T, size_t n>
+struct Extent<T[n], 0> {
+  static constexpr unsigned value = n;
+};
+template <class T, size_t n, int dimension>
+struct Extent<T[n], dimension> : Extent<T, dimension - 1> {};
 }  // namespace emu
+// In an instrumented mode a table that Python finds by its symbol: the element's bytes, then the extents, 0 where none.
+#ifdef TINYVLLM_INSTRUMENT
+#define EMU_EXTENTS(name)                                                                                             \
+  __attribute__((used)) static const unsigned emu_extents_##name[5] = {                                               \
+      sizeof(typename emu::Element<decltype(name)>::type), emu::Extent<decltype(name), 0>::value,                      \
+      emu::Extent<decltype(name), 1>::value, emu::Extent<decltype(name), 2>::value, emu::Extent<decltype(name), 3>::value};
+#else
+#define EMU_EXTENTS(name)
+#endif
 #define EMU_SHARED(name)                                                            \
   static_assert(__is_trivially_constructible(typename emu::Element<decltype(name)>::type), \
-                "a __shared__ variable can't have a constructor");
+                "a __shared__ variable can't have a constructor");                  \
+  EMU_EXTENTS(name)
 
 // PTX can't be compiled for a CPU. Python turns this name into a sentence.
 #define asm TINYVLLM_INLINE_PTX

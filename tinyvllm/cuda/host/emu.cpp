@@ -397,6 +397,7 @@ static AsyncCopies* copies_of(Thread* t) {
 
 void emu_copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes, const char* file, int line) {
   Thread* t = self();
+  if (hooks.copy_start) hooks.copy_start(t, to, bytes, {file, line});
   AsyncCopies* list = copies_of(t);
   if (list->count == sizeof list->copies / sizeof list->copies[0]) complete_copies(t, list->copies[0].group + 1);
   if (list->count == sizeof list->copies / sizeof list->copies[0]) complete_copies(t, ~0u);

@@ -20,7 +20,11 @@ struct dim3 {
 
 // What instrumented code may not be slowed or judged by: the emulator's own functions.
 #ifdef TINYVLLM_INSTRUMENT
-#define EMU_OWN __attribute__((noinline, no_sanitize("thread")))
+#ifdef __clang__
+#define EMU_OWN __attribute__((noinline, no_sanitize("thread", "coverage")))
+#else
+#define EMU_OWN __attribute__((noinline, no_sanitize("thread"), no_sanitize_coverage))
+#endif
 #define EMU_HOOK(pointer, bytes, kind) emu::on_access(pointer, bytes, kind, line, file)
 #else
 #define EMU_OWN inline __attribute__((always_inline))
@@ -141,6 +145,7 @@ struct Hooks {
   void (*warp_meet)(Block*, unsigned warp, unsigned lanes, const char* what, Site);  // likewise for lanes
   void (*thread_exit)(Thread*);
   void (*copy_done)(Thread*, void* to, unsigned bytes, Site);  // an async copy is about to write shared memory
+  void (*copy_start)(Thread*, void* to, unsigned bytes, Site);  // from here on it may
 };
 
 }  // namespace emu

@@ -1,0 +1,336 @@
+// Check mode: judges every access to memory before it is made. Built with -fsanitize=thread, which turns each load and
+// store into a call, and -fsanitize=bounds,object-size, which call where an index leaves a declared array; these are
+// the calls, without the sanitizers' own libraries. One worker runs all blocks, so nothing here needs a lock.
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "check_cells.h"
+
+namespace emu::check {
+
+char* reserve(size_t bytes) {
+  void* p = mmap(nullptr, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : (char*)p;
+}
+void release(void* memory, size_t bytes) { munmap(memory, bytes ? bytes : 1); }
+
+// A write that raced with another one: both are forgiven if they wrote the same, which is seen after it is made.
+struct Doubt {
+  bool open;
+  const char* address;
+  unsigned bytes;
+  char before[64];
+  Report report;
+};
+
+static Launch* launch;
+static Data* data;
+static uintptr_t stacks, stacks_bytes, image, image_bytes;
+static Shadow static_shadow, dynamic_shadow, region_shadow[64];
+static uint16_t* variable_at;  // of each byte of static shared memory; 0: padding, else number + 1
+static size_t variable_bytes;
+static int last_array;
+static Doubt doubt;
+
+[[noreturn]] static void fail() {
+  emu_fail(fault_check, nullptr, 0, 0, 0, "check");
+}
+
+static Report* report(int kind, const Visit& v, Space space, int item, int64_t offset, size_t bytes) {
+  Report* r = &data->report;
+  Site32 last = r->last_site;
+  memset((void*)r, 0, sizeof *r);
+  r->kind = kind, r->access = v.access, r->space = space, r->item = item, r->offset = offset, r->bytes = bytes;
+  r->run = order.run, r->thread = v.thread, r->site = v.site, r->last_site = last;
+  return r;
+}
+
+// Called at the start of everything: did the write in doubt change the value?
+static inline void settle() {
+  if (__builtin_expect(!doubt.open, 1)) return;
+  doubt.open = false;
+  if (!memcmp(doubt.before, doubt.address, doubt.bytes)) return;
+  data->report = doubt.report;
+  fail();
+}
+
+static void judge(Shadow& shadow, const Visit& v, Space space, int item, size_t item_begin, size_t at, size_t bytes,
+                  const char* address) {
+  size_t unwritten = 0, first_unwritten = at;
+  each_cell(shadow, at, bytes, [&](Cell* c, size_t offset) {
+    if (shadow.shared && !c->written && !c->copying && (v.access == reading || v.access == changing)) {
+      if (!unwritten) first_unwritten = offset;
+      unwritten += c >= shadow.bytes && c < shadow.bytes + shadow.size ? 1 : 4;
+    }
+    Found f = visit(c, v);
+    if (f.verdict == fine) return true;
+    Report* r = report(f.verdict == copy_under_way ? not_waited : race, v, space, item, (int64_t)(offset - item_begin), bytes);
+    r->other_access = f.other_access, r->other_run = f.other.run, r->other_thread = f.other.thread;
+    r->other_site = f.other_site;
+    if (f.verdict != same_write || bytes > sizeof doubt.before) fail();
+    if (!doubt.open) {
+      doubt.open = true, doubt.address = address, doubt.bytes = (unsigned)bytes, doubt.report = *r;
+      memcpy(doubt.before, address, bytes);
+    }
+    return true;
+  });
+  if (unwritten && (v.judged_whole || unwritten >= bytes)) {
+    report(uninitialised, v, space, item, (int64_t)(first_unwritten - item_begin), bytes);
+    fail();
+  }
+}
+
+// An address that belongs to nothing: what is it nearest to?
+static void out_of_bounds(const Visit& v, Block* b, uintptr_t a, size_t bytes) {
+  uint64_t nearest = ~0ull;
+  Space space = nowhere;
+  int item = -1;
+  int64_t offset = (int64_t)a;
+  auto consider = [&](Space s, int i, uintptr_t begin, size_t size) {
+    uint64_t distance = a < begin ? begin - a : a + bytes > begin + size ? a + bytes - begin - size : 0;
+    if (distance < nearest) nearest = distance, space = s, item = i, offset = (int64_t)(a - begin);
+  };
+  for (int i = 0; i < launch->num_arrays; i++)
+    if (launch->arrays[i].bytes) consider(in_array, i, (uintptr_t)launch->arrays[i].begin, launch->arrays[i].bytes);
+  for (int i = 0; i < data->num_variables; i++)
+    consider(in_static_shared, i, (uintptr_t)b->static_shared + data->variables[i].offset, data->variables[i].bytes);
+  consider(in_dynamic_shared, -1, (uintptr_t)b->dynamic_shared, b->dynamic_bytes);
+  if (nearest > (uint64_t)1 << 32 || a < 65536) space = nowhere, item = -1, offset = (int64_t)a;
+  report(bounds, v, space, item, offset, bytes);
+  fail();
+}
+
+static inline void access(const volatile void* p, size_t bytes, Access kind, Site32 site, bool whole) {
+  uintptr_t a = (uintptr_t)p;
+  if (a - stacks < stacks_bytes) return;
+  settle();
+  data->report.last_site = site;
+  Thread* t = self();
+  Block* b = t->block;
+  Visit v = {t->index, kind, site, whole};
+  size_t at = a - (uintptr_t)b->static_shared;
+  if (at < b->static_bytes) {
+    if (kind == polling) v.access = reading;  // volatile orders nothing between threads
+    if (kind == signalling) v.access = writing;
+    int variable = at < variable_bytes ? variable_at[at] : 0;
+    if (!variable || at + bytes > variable_bytes || variable_at[at + bytes - 1] != variable) {
+      if (!variable) out_of_bounds(v, b, a, bytes);
+      report(bounds, v, in_static_shared, variable - 1, (int64_t)(at - data->variables[variable - 1].offset), bytes);
+      fail();
+    }
+    judge(static_shadow, v, in_static_shared, variable - 1, data->variables[variable - 1].offset, at, bytes, (const char*)p);
+    return;
+  }
+  at = a - (uintptr_t)b->dynamic_shared;
+  if (at < b->dynamic_bytes) {
+    if (kind == polling) v.access = reading;
+    if (kind == signalling) v.access = writing;
+    if (at + bytes > b->dynamic_bytes) out_of_bounds(v, b, a, bytes);
+    judge(dynamic_shadow, v, in_dynamic_shared, -1, 0, at, bytes, (const char*)p);
+    return;
+  }
+  int i = last_array;
+  for (int tries = launch->num_arrays; tries > 0; tries--, i = i + 1 < launch->num_arrays ? i + 1 : 0) {
+    const Array& array = launch->arrays[i];
+    at = a - (uintptr_t)array.begin;
+    if (at >= array.bytes || at + bytes > array.bytes) continue;
+    last_array = i;
+    for (int r = 0; r < data->num_regions; r++) {
+      size_t inside = a - data->regions[r].begin;
+      if (inside >= data->regions[r].bytes) continue;
+      if (data->regions[r].tracked)
+        judge(region_shadow[r], v, in_array, i, (uintptr_t)array.begin - data->regions[r].begin, inside, bytes, (const char*)p);
+      return;
+    }
+    return;
+  }
+  if (a - (uintptr_t)b < sizeof *b || a - image < image_bytes) return;
+  out_of_bounds(v, b, a, bytes);
+}
+
+// ---- hooks of the runtime ----
+
+static void launch_start(Launch* l) {
+  launch = l, data = (Data*)l->mode_data;
+  stacks = (uintptr_t)l->pools[0].stacks, stacks_bytes = l->pools[0].count * stack_bytes;
+  image = data->base, image_bytes = data->image_end - data->base;
+  last_array = 0, doubt.open = false;
+  for (int i = 0; i < data->num_variables; i++) {
+    size_t end = data->variables[i].offset + data->variables[i].bytes;
+    if (end > variable_bytes) variable_bytes = end;
+  }
+  variable_at = (uint16_t*)reserve(variable_bytes * sizeof *variable_at);
+  for (int i = 0; i < data->num_variables; i++)
+    for (size_t k = 0; k < data->variables[i].bytes; k++) variable_at[data->variables[i].offset + k] = i + 1;
+  static_shadow = make_shadow(variable_bytes, true);
+  dynamic_shadow = make_shadow(l->shared_bytes, true);
+  for (int i = 0; i < data->num_regions; i++)
+    if (data->regions[i].tracked) region_shadow[i] = make_shadow(data->regions[i].bytes, false);
+}
+
+static void launch_end(Launch*) {
+  drop_shadow(&static_shadow);
+  drop_shadow(&dynamic_shadow);
+  for (Shadow& s : region_shadow) drop_shadow(&s);
+  if (variable_at) release(variable_at, variable_bytes * sizeof *variable_at);
+  if (pool) release(pool, max_more * sizeof(MoreReaders));
+  pool = nullptr, variable_at = nullptr, variable_bytes = 0;
+  end_order();
+}
+
+static void block_start(Block* b) {
+  begin_order(b);
+  pool_used = 1;
+}
+
+static void barrier(Block* b) {
+  settle();
+  order.epoch = (uint32_t)b->epoch;
+  order.version++;
+  pool_used = 1;
+}
+
+static void warp_meet(Block*, unsigned warp, unsigned lanes, const char* what, Site) {
+  settle();
+  if (!strcmp(what, "__syncwarp")) warp_met(warp, lanes);
+}
+
+static void thread_exit(Thread*) { settle(); }
+
+// An asynchronous copy writes shared memory at any time between its start and the wait for it.
+static Shadow* shadow_of(Block* b, const void* p, size_t* at) {
+  *at = (uintptr_t)p - (uintptr_t)b->static_shared;
+  if (*at < variable_bytes) return &static_shadow;
+  *at = (uintptr_t)p - (uintptr_t)b->dynamic_shared;
+  return *at < b->dynamic_bytes ? &dynamic_shadow : nullptr;
+}
+
+static void mark_copy(Thread* t, void* to, unsigned bytes, bool begins) {
+  size_t at;
+  Shadow* s = shadow_of(t->block, to, &at);
+  if (!s) return;
+  each_cell(*s, at, bytes, [&](Cell* c, size_t) {
+    c->copying = begins;
+    if (!begins) c->written = 1, c->writer = now(t->index), c->writer_access = writing;
+    return true;
+  });
+}
+
+static void copy_start(Thread* t, void* to, unsigned bytes, Site site) {
+  access(to, bytes, writing, is_line | (Site32)site.line, true);
+  settle();
+  mark_copy(t, to, bytes, true);
+}
+static void copy_done(Thread* t, void* to, unsigned bytes, Site) { mark_copy(t, to, bytes, false); }
+
+__attribute__((constructor)) static void install() {
+  static const Hooks hooks = {launch_start, launch_end, block_start, nullptr, barrier, warp_meet, thread_exit, copy_done, copy_start};
+  emu_set_hooks(&hooks);
+}
+
+}  // namespace emu::check
+
+// ---- what the compiler calls ----
+
+using namespace emu::check;
+
+#define SITE ((Site32)((uint64_t)__builtin_return_address(0) - 1 - data->base))
+#define TSAN(name) extern "C" __attribute__((visibility("hidden"))) void __tsan_##name
+
+template <size_t bytes>
+static inline __attribute__((always_inline)) void natural(void* p, Access kind, Site32 site) {
+  if (__builtin_expect((uintptr_t)p % bytes, 0)) {
+    settle();
+    report(misaligned, Visit{emu::self()->index, kind, site, true}, nowhere, -1, (int64_t)p, bytes);
+    fail();
+  }
+  access(p, bytes, kind, site, true);
+}
+
+#define SIZES(bytes)                                                                      \
+  TSAN(read##bytes)(void* p) { natural<bytes>(p, reading, SITE); }                        \
+  TSAN(write##bytes)(void* p) { natural<bytes>(p, writing, SITE); }                       \
+  TSAN(volatile_read##bytes)(void* p) { natural<bytes>(p, polling, SITE); }               \
+  TSAN(volatile_write##bytes)(void* p) { natural<bytes>(p, signalling, SITE); }           \
+  TSAN(unaligned_read##bytes)(void* p) { access(p, bytes, reading, SITE, false); }        \
+  TSAN(unaligned_write##bytes)(void* p) { access(p, bytes, writing, SITE, false); }       \
+  TSAN(unaligned_volatile_read##bytes)(void* p) { access(p, bytes, polling, SITE, false); } \
+  TSAN(unaligned_volatile_write##bytes)(void* p) { access(p, bytes, signalling, SITE, false); }
+SIZES(1)
+SIZES(2)
+SIZES(4)
+SIZES(8)
+SIZES(16)
+TSAN(read_range)(void* p, size_t bytes) { access(p, bytes, reading, SITE, false); }
+TSAN(write_range)(void* p, size_t bytes) { access(p, bytes, writing, SITE, false); }
+TSAN(init)() {}
+TSAN(func_entry)(void*) {}
+TSAN(func_exit)() {}
+TSAN(vptr_update)(void**, void*) {}
+TSAN(vptr_read)(void**) {}
+TSAN(atomic_thread_fence)(int) {
+  settle();
+  fence(emu::self()->index);
+}
+TSAN(atomic_signal_fence)(int) {}
+
+// The emulator's own functions: atomics, cached loads and stores.
+extern "C" void emu_on_access(const volatile void* p, size_t bytes, int kind, int line, const char*) {
+  static const Access of[] = {reading, writing, changing};
+  access(p, bytes, of[kind], is_line | (Site32)line, true);
+}
+
+// -fsanitize=bounds, object-size: the layout that the compilers give these is that of LLVM's ubsan_handlers.h.
+struct UbsanType {
+  uint16_t kind, info;  // of an integer, info's lowest bit: signed
+  char name[1];
+};
+struct UbsanPlace {
+  const char* file;
+  uint32_t line, column;
+};
+struct UbsanIndex {
+  UbsanPlace place;
+  const UbsanType *array, *index;
+};
+struct UbsanObject {
+  UbsanPlace place;
+  const UbsanType* type;
+  uint8_t log_alignment, kind;
+};
+
+static Report* outside(const UbsanPlace& place, const UbsanType* type, Site32 site) {
+  settle();
+  Report* r = report(bounds, Visit{emu::self()->index, reading, site, true}, declared, -1, 0, 0);
+  r->file = place.file, r->line = place.line, r->column = place.column;
+  strncpy(r->type, type->name, sizeof r->type - 1);
+  return r;
+}
+
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_out_of_bounds(UbsanIndex* d, uintptr_t index) {
+  Report* r = outside(d->place, d->array, SITE);
+  unsigned bits = 1u << (d->index->info >> 1);
+  bool is_signed = d->index->info & 1;
+  r->index = bits < 64 ? (int64_t)(index << (64 - bits)) >> (64 - bits) : (int64_t)index;
+  if (!is_signed && bits < 64) r->index = (int64_t)(index & ((1ull << bits) - 1));
+  fail();
+}
+
+// A pointer has left the variable that it was made from.
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(UbsanObject* d, uintptr_t address) {
+  Report* r = outside(d->place, d->type, SITE);
+  emu::Block* b = emu::self()->block;
+  r->access = d->kind == 1 ? writing : reading;
+  r->index = (int64_t)address;
+  uint64_t nearest = ~0ull;
+  for (int i = 0; i < data->num_variables; i++) {  // the one that ends before it, or begins behind it
+    uintptr_t begin = (uintptr_t)b->static_shared + data->variables[i].offset, end = begin + data->variables[i].bytes;
+    uint64_t distance = address >= end ? address - end : address < begin ? begin - address : ~0ull;
+    if (distance < nearest) nearest = distance, r->item = i, r->offset = (int64_t)(address - begin);
+  }
+  if (nearest < 1 << 20) r->space = in_static_shared;
+  fail();
+}
