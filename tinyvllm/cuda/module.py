@@ -11,8 +11,11 @@ import torch
 
 from . import arguments, emulator
 from .arguments import Parameter
+from .check import check
 from .compiler import KERNELS
 from .emulator import FAST, Mode, Program
+from .profile import profile
+from .profile_report import Report
 from .source import Source
 
 SCALAR_TYPES = {
@@ -144,6 +147,14 @@ class Kernel:
                     f"{self.name}: {a.parameter.label} is on {a.where}; the emulator needs CPU arrays"
                 )
         return emulator.run(program, self.name, *where[:2], values, where[2], mode)
+
+    def profile(self, grid: tuple, block: tuple, args: tuple, *, shared_mem: int = 0) -> Report:
+        """Runs the kernel on CPU arrays and counts memory traffic, conflicts, divergence (profile.py)."""
+        return profile(self, grid, block, args, shared_mem)
+
+    def check(self, grid: tuple, block: tuple, args: tuple, *, shared_mem: int = 0) -> None:
+        """Runs the kernel on the CPU and judges every access; raises KernelError for the first fault (check.py)."""
+        check(self, grid, block, args, shared_mem)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

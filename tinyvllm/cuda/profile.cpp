@@ -20,16 +20,18 @@ uint64_t events_held;
 uintptr_t stacks, stacks_bytes;  // of the only worker
 unsigned enter_site, leave_site;
 
+bool recording() { return site_at; }  // else: a constructor of the module, which is no thread of a kernel
+
 [[noreturn]] void too_many(const char* what) {
   emu_fail(fault_check, nullptr, 0, 0, 0, "profile mode can't hold %s: profile a smaller problem (fewer iterations between "
            "barriers, a smaller block)", what);
 }
 
 unsigned new_site(uint64_t pc, const char* file, int line, Kind kind, unsigned bytes) {
-  if (data->num_sites >= data->max_sites) too_many("so many different instructions");
-  Site* s = &data->sites[data->num_sites];
+  if (data->num_places >= data->max_places) too_many("so many different instructions");
+  Place* s = &data->places[data->num_places];
   s->pc = pc, s->file = file, s->line = line, s->kind = kind, s->bytes = bytes;
-  return data->num_sites++;
+  return data->num_places++;
 }
 
 inline unsigned site(uintptr_t pc, Kind kind, unsigned bytes) {
@@ -42,8 +44,8 @@ inline unsigned site(uintptr_t pc, Kind kind, unsigned bytes) {
 
 // For what the emulator's own functions do: known by the line that called them.
 unsigned site_on_line(const char* file, int line, Kind kind, unsigned bytes) {
-  for (uint64_t i = 1; i < data->num_sites; i++) {
-    const Site& s = data->sites[i];
+  for (uint64_t i = 1; i < data->num_places; i++) {
+    const Place& s = data->places[i];
     if (!s.pc && s.line == line && s.kind == kind && s.bytes == bytes && s.file && !strcmp(s.file, file)) return i;
   }
   return new_site(0, file, line, kind, bytes);
@@ -88,7 +90,7 @@ void on_launch_start(Launch* launch) {
   data = (Data*)launch->mode_data;
   site_at = (uint16_t*)calloc(data->text_bytes + 1, sizeof(uint16_t));
   stacks = (uintptr_t)launch->pools[0].stacks, stacks_bytes = launch->pools[0].count * stack_bytes;
-  data->num_sites = 1;  // number 0 means none
+  data->num_places = 1;  // number 0 means none
   enter_site = new_site(0, nullptr, 0, kind_enter, 0);
   leave_site = new_site(0, nullptr, 0, kind_leave, 0);
   events_held = 0;
@@ -110,15 +112,16 @@ void on_block_start(Block* block) {
 
 void on_barrier(Block* block) {
   unsigned number = site_on_line(block->barrier.site.file, block->barrier.site.line, kind_barrier, 0);
-  data->sites[number].warps++;
-  data->sites[number].threads += block->alive;
+  data->places[number].warps++;
+  data->places[number].threads += block->alive;
   for (unsigned w = 0; w * warp_lanes < block->num_threads; w++) flush_warp(block, w);
 }
 
-void on_warp_meet(Block*, unsigned, unsigned arrived, const char*, emu::Site where) {
-  unsigned number = site_on_line(where.file, where.line, kind_warp, 0);
-  data->sites[number].warps++;
-  data->sites[number].threads += __builtin_popcount(arrived);
+void on_warp_meet(Block*, unsigned, unsigned arrived, const char* what, Site where) {
+  bool tensor_core = !strncmp(what, "mma_", 4);
+  unsigned number = site_on_line(where.file, where.line, kind_warp, tensor_core);
+  data->places[number].warps++;
+  data->places[number].threads += __builtin_popcount(arrived);
 }
 
 void on_thread_exit(Thread* t) {  // its lane of `alive` is still set
@@ -126,7 +129,7 @@ void on_thread_exit(Thread* t) {  // its lane of `alive` is still set
   if (t->block->warps[warp].alive == 1u << t->index % warp_lanes) flush_warp(t->block, warp);
 }
 
-void on_copy_done(Thread* t, void* to, unsigned bytes, emu::Site where) {
+void on_copy_done(Thread* t, void* to, unsigned bytes, Site where) {
   write_down(&lanes[t->index], event(site_on_line(where.file, where.line, kind_copy, bytes), (uintptr_t)to));
 }
 
@@ -151,7 +154,9 @@ void emu_on_access(const volatile void* p, size_t bytes, int kind, int line, con
 
 // ---- -fsanitize-coverage=trace-pc, trace-cmp ----
 
-void __sanitizer_cov_trace_pc() { write_down(&lanes[self()->index], event(site(PC, kind_block, 0), 0)); }
+void __sanitizer_cov_trace_pc() {
+  if (recording()) write_down(&lanes[self()->index], event(site(PC, kind_block, 0), 0));
+}
 
 #define CONDITION(name, T)                                                                  \
   void __sanitizer_cov_trace_##name(T, T) {                                                 \
@@ -174,8 +179,12 @@ void __sanitizer_cov_trace_switch(uint64_t, void*) {
 // ---- -fsanitize=thread ----
 
 void __tsan_init() {}
-void __tsan_func_entry(void*) { write_down(&lanes[self()->index], event(enter_site, 0)); }
-void __tsan_func_exit() { write_down(&lanes[self()->index], event(leave_site, 0)); }
+void __tsan_func_entry(void*) {
+  if (recording()) write_down(&lanes[self()->index], event(enter_site, 0));
+}
+void __tsan_func_exit() {
+  if (recording()) write_down(&lanes[self()->index], event(leave_site, 0));
+}
 
 #define ACCESS(bytes)                                                                                           \
   void __tsan_read##bytes(void* p) { access(p, kind_load, bytes, PC); }                                         \

@@ -17,7 +17,7 @@ struct Warp32 {
   Lane* lanes;
   unsigned num_lanes;
 
-  Kind kind_of(const Lane& lane) const { return (Kind)data->sites[site_of(lane.events[lane.next])].kind; }
+  Kind kind_of(const Lane& lane) const { return (Kind)data->places[site_of(lane.events[lane.next])].kind; }
 };
 
 bool ended(const Lane& lane) { return lane.next == lane.count; }
@@ -91,7 +91,7 @@ const Range* in_global(const Data* data, uint64_t a) {
   return nullptr;  // a constant, or out of bounds: then the access itself has failed
 }
 
-void count_access(const Warp32& w, profile::Site* s, unsigned lanes) {
+void count_access(const Warp32& w, Place* s, unsigned lanes) {
   uint64_t address[warp_lanes];
   unsigned global = 0, shared = 0, bytes = s->bytes;
   FOR_LANES(l, lanes) {
@@ -136,7 +136,7 @@ unsigned next_site(const Warp32& w, unsigned lanes) {
       if (site_of(other.events[other.next]) == s) continue;
       for (size_t i = other.next; i < other.count && !wanted_later; i++) {
         unsigned later = site_of(other.events[i]);
-        uint8_t kind = w.data->sites[later].kind;
+        uint8_t kind = w.data->places[later].kind;
         if (kind == kind_block || kind == kind_enter || kind == kind_leave) break;
         wanted_later = later == s;
       }
@@ -153,7 +153,7 @@ void branch(const Warp32& w, unsigned lanes) {
   unsigned condition = 0;
   FOR_LANES(l, lanes) {
     Lane& lane = w.lanes[l];
-    profile::Site* s = &w.data->sites[site_of(lane.events[lane.next++])];
+    Place* s = &w.data->places[site_of(lane.events[lane.next++])];
     if (to && s->pc != to) apart = true;
     to = s->pc;
     s->threads++;
@@ -162,9 +162,9 @@ void branch(const Warp32& w, unsigned lanes) {
     lane.condition = 0;
   }
   if (!condition) return;
-  w.data->sites[condition].warps++;
-  w.data->sites[condition].threads += __builtin_popcount(lanes);
-  w.data->sites[condition].divergent += apart;
+  w.data->places[condition].warps++;
+  w.data->places[condition].threads += __builtin_popcount(lanes);
+  w.data->places[condition].divergent += apart;
 }
 
 void enter(Lane& lane) {
@@ -197,7 +197,7 @@ void run_together(const Warp32& w, unsigned lanes) {
     }
     unsigned number = next_site(w, working), here = 0;
     FOR_LANES(l, working) if (site_of(w.lanes[l].events[w.lanes[l].next]) == number) here |= 1u << l;
-    profile::Site* s = &w.data->sites[number];
+    Place* s = &w.data->places[number];
     if (s->kind == kind_condition) {
       FOR_LANES(l, here) w.lanes[l].condition = number;
     } else {

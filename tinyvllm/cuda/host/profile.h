@@ -18,11 +18,11 @@ struct Traffic {
   uint64_t ideal;  // the fewest units in which these bytes can move
 };
 
-struct Site {  // one place in the program; read by Python
+struct Place {  // one place in the program; read by Python
   uint64_t pc;  // a return address, 0 where file and line say it
   const char* file;
   int32_t line;
-  uint8_t kind, bytes, pad[2];
+  uint8_t kind, bytes, pad[2];  // bytes of a warp function: 1 if it is an mma
   uint64_t warps, threads;  // how often it was passed
   uint64_t divergent;       // conditions: how often lanes that came together went apart
   Traffic global, shared;
@@ -35,8 +35,8 @@ struct Range {  // global memory: an array, or a __device__ variable
 
 struct Data {  // launch->mode_data, filled in by Python
   uint64_t text, text_bytes;  // where the program's code lies
-  Site* sites;
-  uint64_t num_sites, max_sites;
+  Place* places;
+  uint64_t num_places, max_places;
   const Range* ranges;
   uint64_t num_ranges;
   uint64_t max_events;  // of memory for traces
