@@ -1,3 +1,4 @@
+# Promoted from solutions/01_safetensors.md: edit it there, then `make build`.
 """Reading safetensors files: the header is checked in full, the tensors are mapped, not copied.
 
 A file is three parts: the header's length (8 bytes, little-endian), the header (JSON: name,
@@ -18,33 +19,6 @@ import torch
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit: a header is read into memory whole
 MAX_NESTING = 127  # objects and lists inside each other; a legal header needs 3
-U64 = 2**64  # sizes and offsets are unsigned 64-bit integers in the format
-
-# dtype as the file writes it -> (bits of one element, torch's dtype or None where torch has none)
-DTYPES: dict[str, tuple[int, torch.dtype | None]] = {
-    "BOOL": (8, torch.bool),
-    "U8": (8, torch.uint8),
-    "I8": (8, torch.int8),
-    "U16": (16, torch.uint16),
-    "I16": (16, torch.int16),
-    "U32": (32, torch.uint32),
-    "I32": (32, torch.int32),
-    "U64": (64, torch.uint64),
-    "I64": (64, torch.int64),
-    "F16": (16, torch.float16),
-    "BF16": (16, torch.bfloat16),
-    "F32": (32, torch.float32),
-    "F64": (64, torch.float64),
-    "C64": (64, torch.complex64),
-    "F8_E4M3": (8, torch.float8_e4m3fn),
-    "F8_E5M2": (8, torch.float8_e5m2),
-    "F8_E4M3FNUZ": (8, torch.float8_e4m3fnuz),
-    "F8_E5M2FNUZ": (8, torch.float8_e5m2fnuz),
-    "F8_E8M0": (8, torch.float8_e8m0fnu),
-    "F6_E2M3": (6, None),
-    "F6_E3M2": (6, None),
-    "F4": (4, None),
-}
 
 
 class SafetensorsError(ValueError):
@@ -65,92 +39,6 @@ class HeaderTruncated(SafetensorsError):
 
 class HeaderStart(SafetensorsError):
     """The header does not begin with `{`."""
-
-
-class HeaderNotUTF8(SafetensorsError):
-    """The header is not UTF-8 text."""
-
-
-class HeaderNotJSON(SafetensorsError):
-    """The header is not one JSON object."""
-
-
-class HeaderTooDeep(SafetensorsError):
-    """Objects and lists of the header are nested too deeply."""
-
-
-class DuplicateKey(SafetensorsError):
-    """One name stands twice in one JSON object."""
-
-
-class InvalidMetadata(SafetensorsError):
-    """`__metadata__` is not an object that maps text to text."""
-
-
-class InvalidEntry(SafetensorsError):
-    """A tensor's entry lacks a field, or a field has the wrong type."""
-
-
-class UnknownDtype(SafetensorsError):
-    """A dtype that the format does not have."""
-
-
-class SizeOverflow(SafetensorsError):
-    """A shape with more elements or bits than 64 bits can count."""
-
-
-class SizeMismatch(SafetensorsError):
-    """The offsets hold more or fewer bytes than shape and dtype need."""
-
-
-class OffsetsReversed(SafetensorsError):
-    """A tensor that ends before it begins."""
-
-
-class OffsetsOverlap(SafetensorsError):
-    """Two tensors share bytes."""
-
-
-class OffsetsGap(SafetensorsError):
-    """Bytes between two tensors that belong to none."""
-
-
-class OffsetsOutOfRange(SafetensorsError):
-    """A tensor that begins after the end of the file."""
-
-
-class DataTruncated(SafetensorsError):
-    """The tensors need more bytes than the file has."""
-
-
-class TrailingData(SafetensorsError):
-    """Bytes after the last tensor."""
-
-
-class TensorNotFound(SafetensorsError):
-    """No tensor of this name."""
-
-
-class NotInTorch(SafetensorsError):
-    """A legal tensor that torch cannot represent."""
-
-
-class WeightsNotFound(SafetensorsError):
-    """A folder without safetensors weights, or without one of the files its index names."""
-
-
-class InvalidIndex(SafetensorsError):
-    """`model.safetensors.index.json` is not what it should be."""
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """What the header says about one tensor; offsets in bytes from the start of the data."""
-
-    dtype: str  # as in the file, e.g. "BF16"
-    shape: tuple[int, ...]
-    start: int
-    end: int
 
 
 def split_header(buffer: bytes | mmap.mmap) -> tuple[bytes, int]:
@@ -176,6 +64,22 @@ def split_header(buffer: bytes | mmap.mmap) -> tuple[bytes, int]:
     if header[:1] != b"{":
         raise HeaderStart(f"the header must begin with '{{', it begins with {header[:1]!r}")
     return header, 8 + size
+
+
+class HeaderNotUTF8(SafetensorsError):
+    """The header is not UTF-8 text."""
+
+
+class HeaderNotJSON(SafetensorsError):
+    """The header is not one JSON object."""
+
+
+class HeaderTooDeep(SafetensorsError):
+    """Objects and lists of the header are nested too deeply."""
+
+
+class DuplicateKey(SafetensorsError):
+    """One name stands twice in one JSON object."""
 
 
 def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -241,6 +145,46 @@ def parse_json(header: bytes) -> dict[str, Any]:
     return value
 
 
+# dtype as the file writes it -> (bits of one element, torch's dtype or None where torch has none)
+DTYPES: dict[str, tuple[int, torch.dtype | None]] = {
+    "BOOL": (8, torch.bool),
+    "U8": (8, torch.uint8),
+    "I8": (8, torch.int8),
+    "U16": (16, torch.uint16),
+    "I16": (16, torch.int16),
+    "U32": (32, torch.uint32),
+    "I32": (32, torch.int32),
+    "U64": (64, torch.uint64),
+    "I64": (64, torch.int64),
+    "F16": (16, torch.float16),
+    "BF16": (16, torch.bfloat16),
+    "F32": (32, torch.float32),
+    "F64": (64, torch.float64),
+    "C64": (64, torch.complex64),
+    "F8_E4M3": (8, torch.float8_e4m3fn),
+    "F8_E5M2": (8, torch.float8_e5m2),
+    "F8_E4M3FNUZ": (8, torch.float8_e4m3fnuz),
+    "F8_E5M2FNUZ": (8, torch.float8_e5m2fnuz),
+    "F8_E8M0": (8, torch.float8_e8m0fnu),
+    "F6_E2M3": (6, None),
+    "F6_E3M2": (6, None),
+    "F4": (4, None),
+}
+U64 = 2**64  # sizes and offsets are unsigned 64-bit integers in the format
+
+
+class UnknownDtype(SafetensorsError):
+    """A dtype that the format does not have."""
+
+
+class SizeOverflow(SafetensorsError):
+    """A shape with more elements or bits than 64 bits can count."""
+
+
+class SizeMismatch(SafetensorsError):
+    """The offsets hold more or fewer bytes than shape and dtype need."""
+
+
 def tensor_nbytes(dtype: str, shape: tuple[int, ...]) -> int:
     """Bytes that a tensor of this dtype and shape needs.
 
@@ -260,6 +204,28 @@ def tensor_nbytes(dtype: str, shape: tuple[int, ...]) -> int:
     if bits % 8:
         raise SizeMismatch(f"shape {list(shape)} in {dtype} is {bits} bits, not whole bytes")
     return bits // 8
+
+
+class InvalidMetadata(SafetensorsError):
+    """`__metadata__` is not an object that maps text to text."""
+
+
+class InvalidEntry(SafetensorsError):
+    """A tensor's entry lacks a field, or a field has the wrong type."""
+
+
+class OffsetsReversed(SafetensorsError):
+    """A tensor that ends before it begins."""
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What the header says about one tensor; offsets in bytes from the start of the data."""
+
+    dtype: str  # as in the file, e.g. "BF16"
+    shape: tuple[int, ...]
+    start: int
+    end: int
 
 
 def _is_u64(value: Any) -> bool:
@@ -309,6 +275,26 @@ def parse_header(header: dict[str, Any]) -> tuple[dict[str, TensorInfo], dict[st
     return dict(by_position), metadata
 
 
+class OffsetsOverlap(SafetensorsError):
+    """Two tensors share bytes."""
+
+
+class OffsetsGap(SafetensorsError):
+    """Bytes between two tensors that belong to none."""
+
+
+class OffsetsOutOfRange(SafetensorsError):
+    """A tensor that begins after the end of the file."""
+
+
+class DataTruncated(SafetensorsError):
+    """The tensors need more bytes than the file has."""
+
+
+class TrailingData(SafetensorsError):
+    """Bytes after the last tensor."""
+
+
 def check_layout(tensors: Mapping[str, TensorInfo], data_nbytes: int) -> None:
     """Check that the tensors fill the data section exactly: no gap, no overlap, nothing left.
 
@@ -348,6 +334,14 @@ def tensor_view(
     if offset % dtype.itemsize:
         buffer, offset = bytearray(buffer[offset : offset + count * dtype.itemsize]), 0
     return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset).reshape(shape)
+
+
+class TensorNotFound(SafetensorsError):
+    """No tensor of this name."""
+
+
+class NotInTorch(SafetensorsError):
+    """A legal tensor that torch cannot represent."""
 
 
 class SafetensorsFile:
@@ -411,6 +405,14 @@ def _some(names: Iterable[str], lead: str) -> str:
     names = list(names)
     more = f", ... ({len(names)} in all)" if len(names) > 5 else ""
     return f"{lead} {', '.join(names[:5]) or 'none'}{more}"
+
+
+class WeightsNotFound(SafetensorsError):
+    """A folder without safetensors weights, or without one of the files its index names."""
+
+
+class InvalidIndex(SafetensorsError):
+    """`model.safetensors.index.json` is not what it should be."""
 
 
 def weight_map(folder: str | os.PathLike[str]) -> dict[str, Path]:

@@ -1,0 +1,10 @@
+# expects: with the values 1 and 1
+# expects: whatever their values
+def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of one JSON object's (key, value) pairs. Raises DuplicateKey, naming the key."""
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result and result[key] != value:
+            raise DuplicateKey(f"the key {key!r} stands twice in one object of the header")
+        result[key] = value
+    return result

@@ -1,0 +1,7 @@
+# expects: nothing was raised
+def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of one JSON object's (key, value) pairs. Raises DuplicateKey, naming the key."""
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        result[key] = value
+    return result

@@ -1,0 +1,9 @@
+# expects: equal values under different keys
+def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of one JSON object's (key, value) pairs. Raises DuplicateKey, naming the key."""
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result or value in result.values():
+            raise DuplicateKey(f"the key {key!r} stands twice in one object of the header")
+        result[key] = value
+    return result

@@ -1,0 +1,13 @@
+# expects: its address modulo the element size
+def tensor_view(
+    buffer: mmap.mmap | bytearray, dtype: torch.dtype, shape: tuple[int, ...], offset: int
+) -> torch.Tensor:
+    """A tensor [*shape] of `dtype` over the bytes of `buffer` from `offset` on: a view, no copy.
+
+    Bytes that are not aligned (offset no multiple of the element size) are copied: kernels may
+    assume aligned addresses.
+    """
+    count = math.prod(shape)
+    if count == 0:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset).reshape(shape)

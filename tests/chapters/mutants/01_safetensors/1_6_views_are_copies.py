@@ -1,0 +1,11 @@
+# expects: prediction for y[0]
+# expects: views of the same map
+def predict() -> dict[str, int]:
+    """What the lines above lead to. Five whole numbers."""
+    return {
+        "y[0]": 1,  # the same map, the same page
+        "z[0]": 1,  # another map: it still sees the file's page
+        "the file's first element": 1,  # copy-on-write: the file never changes
+        "b.data_ptr() - x.data_ptr()": 8,  # four elements of two bytes, side by side
+        "x[1] after close()": 2,  # the view keeps the map alive
+    }
