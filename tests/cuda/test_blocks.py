@@ -202,3 +202,10 @@ def test_shared_memory_holds_nan_before_it_is_written():
     out = torch.zeros(20)
     RawModule(text).get_function("f")(10, 1, (out,), shared_mem=16)
     assert out.isnan().all()
+
+
+def test_a_block_of_one_thread_passes_its_barriers_once():
+    text = "__global__ void f(int* x) { atomicAdd(x, 1); __syncthreads(); __syncthreads(); atomicAdd(x, 10); }"
+    x = torch.zeros(1, dtype=torch.int32)
+    RawModule(text).get_function("f")(3, 1, (x,))
+    assert x.item() == 33

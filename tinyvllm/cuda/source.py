@@ -52,13 +52,15 @@ class KernelText:
 def blank(code: str) -> str:
     """The code with the inside of comments and literals replaced by spaces; newlines stay."""
     pattern = re.compile(
-        r"//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.S
+        r"(?P<number>\b\d(?:'?[\w.])*)"  # 1'000 holds no literal
+        r"|//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'",
+        re.S,
     )
 
     def spaces(match: re.Match) -> str:
         text = match.group()
-        if text[0] == "'" and match.start() and code[match.start() - 1].isalnum():
-            return text  # a digit separator, 1'000
+        if match["number"]:
+            return text
         if text[0] == '"':
             return '"' + " " * (len(text) - 2) + '"'
         return re.sub(r"[^\n]", " ", text)

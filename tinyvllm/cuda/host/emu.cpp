@@ -148,14 +148,15 @@ static void* begin(Worker* w, unsigned i) {  // a fresh stack for thread i
   return emu_fresh_stack((char*)t - 64, fiber_main);
 }
 
-static void go_on(Worker* w, void** save) {  // switch to the next ready thread
+static void go_on(Worker* w, unsigned own) {  // park thread `own`, switch to the next ready one
   if (__builtin_expect(__atomic_load_n(&state_of(w->launch)->stop, __ATOMIC_RELAXED), 0)) give_up(w);
   if (__builtin_expect(!w->num_ready, 0)) report_deadlock(&w->block);
   w->spins = 0;
   unsigned i = pop_front(w);
+  if (i == own) return;
   void* to = w->sp[i];
   if (!to) to = begin(w, i);
-  emu_switch(save, to);
+  emu_switch(&w->sp[own], to);
 }
 
 static void release_barrier(Block* b) {
@@ -346,8 +347,7 @@ void emu_barrier(const char* what, int predicate, const char* file, int line) {
   b->wait[t->index] = Wait{what, {file, line}, 0, nullptr};
   b->count += predicate != 0, b->any |= predicate != 0, b->all &= predicate != 0;
   if (++b->waiting == b->alive) release_barrier(b);
-  Worker* w = b->worker;
-  go_on(w, &w->sp[t->index]);
+  go_on(b->worker, t->index);
 }
 
 void emu_warp_meet(unsigned mask, void* payload, void (*finish)(void**, unsigned), const char* what, const char* file,
@@ -373,15 +373,14 @@ void emu_warp_meet(unsigned mask, void* payload, void (*finish)(void**, unsigned
     return;
   }
   b->wait[t->index] = Wait{what, {file, line}, mask, finish};
-  Worker* w = b->worker;
-  go_on(w, &w->sp[t->index]);
+  go_on(b->worker, t->index);
 }
 
 void emu_yield() {
   Thread* t = self();
   Worker* w = t->block->worker;
   push_back(w, t->index);
-  go_on(w, &w->sp[t->index]);
+  go_on(w, t->index);
 }
 
 void emu_spin() {
