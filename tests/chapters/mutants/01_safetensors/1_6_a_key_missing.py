@@ -1,6 +1,6 @@
 # expects: keys of the prediction
 def predict() -> dict[str, int]:
-    """What the lines above lead to. Five whole numbers."""
+    """What the lines above lead to: five whole numbers, under the five keys."""
     return {
         "y[0]": 99,  # the same map, the same page
         "the file's first element": 1,  # copy-on-write: the file never changes

@@ -1,7 +1,7 @@
 # expects: prediction for the file's first element
 # expects: copy-on-write
 def predict() -> dict[str, int]:
-    """What the lines above lead to. Five whole numbers."""
+    """What the lines above lead to: five whole numbers, under the five keys."""
     return {
         "y[0]": 99,  # the same map, the same page
         "z[0]": 1,  # another map: it still sees the file's page
