@@ -434,7 +434,7 @@ def test_2_5_the_total_is_float32(exercises):
         np.ones(n),
         [n] * 3,
         "matvec: two thousand times 1 · 1",
-        "256: the total was rounded to bfloat16 after every addition. Keep it in float32",
+        "256 means that the total was rounded to bfloat16 after every addition. Keep it in float32",
     )
 
 
@@ -445,7 +445,7 @@ def test_2_5_range_of_float32(exercises):
         [256, 256],
         [131072, 2.0**108],
         "matvec with products beyond the range of float16",
-        "inf: widen to float32, not to float16",
+        "inf means a float16: widen to float32, not to float16",
     )
 
 
@@ -457,7 +457,7 @@ def test_2_5_products_are_not_rounded(exercises):
         [1 + 2**-7, -1],
         [2**-14],
         "matvec: (1 + 1/128)² - (1 + 1/64)",
-        "0: the products were rounded before they were added. In float32 they are exact: round"
+        "0 means that the products were rounded before they were added. In float32 they are exact: round"
         " once, at the end",
     )
 
