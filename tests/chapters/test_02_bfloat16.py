@@ -457,8 +457,8 @@ def test_2_5_products_are_not_rounded(exercises):
         [1 + 2**-7, -1],
         [2**-14],
         "matvec: (1 + 1/128)² - (1 + 1/64)",
-        "0 means that the products were rounded before they were added. In float32 they are exact: round"
-        " once, at the end",
+        "0 means that the products were rounded before they were added. In float32 they are"
+        " exact: round once, at the end",
     )
 
 
