@@ -210,6 +210,29 @@ def build_module(
     return target
 
 
+def build_library(source: Path, flags: tuple[str, ...]) -> Path:
+    """Compiles one plain C++ file of the package into a shared library for this very processor. Raises CompileError."""
+    compiler = find_compiler()
+    flags = ("-std=c++17", "-fPIC", "-O3", *flags)
+    key = key_of(source.read_text(), flags, compiler.command, compiler.version, processor_flags())
+    target = cache_folder() / f"{source.stem}-{key}.so"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
+            object_ = Path(folder) / "library.o"
+            _run_into(object_, [*compiler.command, *flags, "-c", str(source), "-o"], folder)
+            _run_into(target, [*compiler.link_command, "-shared", str(object_), "-o"], folder)
+    return target
+
+
+def processor_flags() -> str:
+    """What this processor can do, as part of a key: a cache may be shared by several machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((li for li in lines if li.startswith(("flags", "Features"))), platform.machine())
+
+
 def _local_headers(text: str, include: tuple[str, ...]) -> list[str]:
     files = []
     for folder in include:

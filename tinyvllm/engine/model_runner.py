@@ -9,8 +9,8 @@ from tinyvllm.engine.kv_cache import ContiguousAttend, ContiguousKVCache
 from tinyvllm.engine.request import Request
 from tinyvllm.engine.sampler import sample
 from tinyvllm.models.registry import model_class
-from tinyvllm.ops.select import ops_for
-from tinyvllm.weights.load import load_weights
+from tinyvllm.ops.select import select_ops
+from tinyvllm.weights.load import load_weights, stored_dtypes
 
 # Tensors that old checkpoints carry and nobody needs: tables that are computed.
 IGNORED_TENSORS = (r"(.*\.)?rotary_emb\.inv_freq",)
@@ -30,12 +30,14 @@ class ModelRunner:
         progress: bool,
     ):
         self.device = device
+        ops, matrix_dtype = select_ops(device, dtype, stored_dtypes(folder))
         self.model = model_class(config.architecture)(
             config,
-            ops=ops_for(device, dtype),
+            ops=ops,
             dtype=dtype,
             device=device,
             max_model_len=max_model_len,
+            matrix_dtype=matrix_dtype,
         )
         # A tied model may still carry its head; the embedding stands for both.
         tied = ("lm_head.weight",) if config.tie_word_embeddings else ()

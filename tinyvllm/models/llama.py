@@ -46,16 +46,19 @@ class LlamaForCausalLM:
         dtype: torch.dtype,
         device: torch.device | str,
         max_model_len: int,
+        matrix_dtype: torch.dtype | None = None,
     ):
+        """dtype: of activations, norms and biases. matrix_dtype: of the matrices; None: dtype."""
         self.config, self.ops, self.max_model_len = config, ops, max_model_len
-        self.dtype, self.device = dtype, torch.device(device)
-        self.embed_tokens = self._empty(config.vocab_size, config.hidden_size)
+        self.dtype, self.matrix_dtype = dtype, matrix_dtype or dtype
+        self.device = torch.device(device)
+        self.embed_tokens = self._matrix(config.vocab_size, config.hidden_size)
         self.layers = [self._layer() for _ in range(config.num_hidden_layers)]
         self.norm = self._empty(config.hidden_size)
         if config.tie_word_embeddings:
             self.lm_head = self.embed_tokens
         else:
-            self.lm_head = self._empty(config.vocab_size, config.hidden_size)
+            self.lm_head = self._matrix(config.vocab_size, config.hidden_size)
         frequencies = inverse_frequencies(config.head_dim, config.rope_theta, config.rope_scaling)
         self.cos_sin = cos_sin_table(frequencies, max_model_len).to(self.device)
 
@@ -64,7 +67,7 @@ class LlamaForCausalLM:
     ) -> torch.Tensor:
         """token_ids [T] int64, positions [T] int64 -> hidden states [T, hidden_size]."""
         ops, eps = self.ops, self.config.rms_norm_eps
-        residual = ops.embedding(token_ids, self.embed_tokens)
+        residual = ops.embedding(token_ids, self.embed_tokens).to(self.dtype)
         x = ops.rms_norm(residual, self.layers[0].input_norm, eps)
         for i, layer in enumerate(self.layers):
             x = self._attention(i, layer, x, positions, attend)
@@ -120,16 +123,19 @@ class LlamaForCausalLM:
         attention_bias, mlp_bias = c.attention_bias, c.mlp_bias
         return LlamaLayer(
             input_norm=self._empty(c.hidden_size),
-            qkv=self._empty(c.q_size + 2 * c.kv_size, c.hidden_size),
+            qkv=self._matrix(c.q_size + 2 * c.kv_size, c.hidden_size),
             qkv_bias=self._empty(c.q_size + 2 * c.kv_size) if attention_bias else None,
-            o=self._empty(c.hidden_size, c.q_size),
+            o=self._matrix(c.hidden_size, c.q_size),
             o_bias=self._empty(c.hidden_size) if attention_bias else None,
             post_attention_norm=self._empty(c.hidden_size),
-            gate_up=self._empty(2 * c.intermediate_size, c.hidden_size),
+            gate_up=self._matrix(2 * c.intermediate_size, c.hidden_size),
             gate_up_bias=self._empty(2 * c.intermediate_size) if mlp_bias else None,
-            down=self._empty(c.hidden_size, c.intermediate_size),
+            down=self._matrix(c.hidden_size, c.intermediate_size),
             down_bias=self._empty(c.hidden_size) if mlp_bias else None,
         )
 
-    def _empty(self, *shape: int) -> torch.Tensor:
-        return torch.empty(shape, dtype=self.dtype, device=self.device)
+    def _empty(self, size: int) -> torch.Tensor:
+        return torch.empty(size, dtype=self.dtype, device=self.device)
+
+    def _matrix(self, rows: int, columns: int) -> torch.Tensor:
+        return torch.empty(rows, columns, dtype=self.matrix_dtype, device=self.device)

@@ -64,6 +64,15 @@ def load_weights(
                     bar.update(destination.numel() * destination.element_size())
 
 
+def stored_dtypes(folder: str | Path) -> set[str]:
+    """The dtypes of a checkpoint's tensors, as its files name them ("BF16", "F32", …)."""
+    dtypes = set()
+    for path in set(weight_map(folder).values()):
+        with SafetensorsFile(path) as file:
+            dtypes |= {info.dtype for info in file.tensors.values()}
+    return dtypes
+
+
 def _check_shapes(folder, opened, by_file, destinations) -> None:
     problems = []
     for path, names in by_file.items():
