@@ -9,6 +9,7 @@ The package reads in the order in which a request flows: `llm` â†’ `tokenizer` â
 doctor` answers on a machine where torch itself is what is broken.
 """
 
+import os
 from importlib import import_module
 
 __version__ = "0.1.0"
@@ -33,3 +34,9 @@ def __getattr__(name: str):
 
 def __dir__():
     return sorted(__all__)
+
+
+# A student's promotion that was killed between two files is finished before anything else is
+# imported from the package (tinyvllm.course.journal).
+if os.path.exists(os.path.join(__path__[0], os.pardir, ".tinyvllm", "promotion.json")):
+    import_module("tinyvllm.course.journal").recover_here()

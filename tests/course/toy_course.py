@@ -198,12 +198,24 @@ def test_8_1_eight_times(exercises):
 """
 
 
+# A %%cuda magic that needs no compiler: it binds the text.
+CUDA = """
+def load_ipython_extension(shell):
+    def cuda(line, cell):
+        shell.user_ns[line.strip()] = cell
+
+    shell.register_magic_function(cuda, "cell", "cuda")
+"""
+
+
 def make(root: Path) -> Project:
     """Write the sources, the tests and the hand-written part of the package below `root`."""
     package = root / "tinyvllm"
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(REPOSITORY / "tinyvllm" / "course", package / "course", ignore=ignore)
     (package / "__init__.py").write_text('"""A toy package."""\n')
+    (package / "cuda").mkdir()
+    (package / "cuda/__init__.py").write_text(CUDA)
     for folder in ("solutions", "chapters", "tests/chapters"):
         (root / folder).mkdir(parents=True)
     (root / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")

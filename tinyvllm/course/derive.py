@@ -58,7 +58,11 @@ def stub_cells(cells: Iterable[Cell]) -> list[Cell]:
 
 def code_sha256(cells: Iterable[Cell]) -> str:
     """A hash of what is executed: while it stays, stored outputs stay."""
-    texts = [[cell.text, "nbval-skip" in cell.tags] for cell in cells if cell.kind == "code"]
+    texts = [
+        [cell.text, "nbval-skip" in cell.tags or is_promotion(cell)]
+        for cell in cells
+        if cell.kind == "code"
+    ]
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 

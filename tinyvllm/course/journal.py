@@ -31,6 +31,11 @@ def recover(project: Project) -> None:
             _roll_forward(project)
 
 
+def recover_here() -> None:
+    """`recover` for the checkout that is being imported from."""
+    recover(Project.here())
+
+
 def _journal(project: Project) -> Path:
     return project.state / "promotion.json"
 

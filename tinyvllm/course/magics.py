@@ -44,6 +44,8 @@ class Course:
         shell.events.register("post_run_cell", self._after)
         shell.register_magic_function(self.check, "line", "check")
         shell.register_magic_function(self.promote, "line", "promote")
+        if "cuda" not in shell.magics_manager.magics["cell"]:
+            shell.register_magic_function(self.cuda, "cell", "cuda")
         self._checker.warm()
         atexit.register(self._checker.close)
 
@@ -76,6 +78,16 @@ class Course:
                 raise UsageError("promote one chapter at a time: its notebook is this one")
             notebook = self._notebook(chapter)
             promote(self._project, chapter, self._checker, notebook=notebook, runs=self._runs)
+
+    def cuda(self, line: str, cell: str) -> Any:
+        """%%cuda rms_norm: compile the cell and bind its kernel."""
+        # tinyvllm.cuda imports torch: not before a notebook has a kernel.
+        import tinyvllm.cuda
+
+        if not hasattr(tinyvllm.cuda, "load_ipython_extension"):
+            raise CheckFailed("this version of tinyvllm.cuda has no %%cuda magic")
+        tinyvllm.cuda.load_ipython_extension(self._shell)
+        return self._shell.run_cell_magic("cuda", line, cell)
 
     def _exercise(self, number: str) -> tuple[str, Chapter]:
         try:

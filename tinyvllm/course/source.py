@@ -47,7 +47,11 @@ def parse(chapter: Chapter) -> Content:
         raise CourseError(f"{chapter.shown(chapter.source)} is missing") from None
     except UnicodeDecodeError:
         raise SourceError(chapter, ["it isn't UTF-8 text"]) from None
-    notebook = jupytext.reads(text, fmt="md")
+    try:
+        notebook = jupytext.reads(text, fmt="md")
+    except Exception as error:  # whatever a parser of YAML or nbformat's schema says
+        reason = str(error).strip().split("\n")[0]
+        raise SourceError(chapter, [f"jupytext can't read it: {reason}"]) from None
     problems = _front_matter_problems(notebook.metadata.get("tinyvllm"))
     cells = []
     for raw in notebook.cells:
@@ -94,6 +98,7 @@ def _cell_problems(raw: Any) -> list[str]:
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         problems.append('tags must be a list of texts, such as tags=["nbval-skip"]')
     metadata.pop("jupyter", None)
+    metadata.pop("lines_to_next_cell", None)  # jupytext's own, about blank lines
     if metadata:
         problems.append(f"a cell may have tags and no other metadata, not {sorted(metadata)}")
     if not raw.source.strip():
@@ -101,7 +106,7 @@ def _cell_problems(raw: Any) -> list[str]:
     if raw.cell_type == "code":
         if any(line.startswith("```") for line in lines):
             problems.append("a line of code begins with ```: is the fence above it not closed?")
-        if re.match(r"%%(bash|sh|c\+\+|javascript|html|perl|ruby|R|julia)\b", raw.source):
+        if re.match(r"%%(bash|sh|c\+\+|javascript|html|perl|ruby|R|julia)(\s|$)", raw.source):
             problems.append("a fence that is not named python becomes a cell: name it ```text")
     else:
         problems += _prose_problems(lines)
@@ -131,5 +136,6 @@ def _prose_problems(lines: list[str]) -> list[str]:
 
 def _line_of(text: str, source: str) -> str:
     """ "line 12: " if the cell can be found in the file."""
-    at = text.find(source) if source.strip() else -1
+    body = re.sub(r"^%%\S+\n", "", source)  # a fence that is not named python gets a magic
+    at = text.find(body) if body.strip() else -1
     return f"line {text[:at].count(chr(10)) + 1}: " if at >= 0 else ""
