@@ -1,12 +1,13 @@
 """Profile mode: what a kernel asks of the memories, and where its warps diverge, counted on a CPU.
 
-The kernel is compiled with a call at every basic block and every access; the emulator's threads run one after another
-and each writes its trace; the traces of a warp are then replayed together (profile.cpp, profile_warp.cpp). The counts
-are those of Nsight Compute, as tests/cuda/profile holds them to.
+The kernel is compiled with a call at every basic block and every access; the emulator's threads run
+one after another and each writes its trace; the traces of a warp are then replayed together
+(host/profile.cpp, host/profile_warp.cpp). tests/cuda/profile holds the counts to Nsight Compute's.
 
-One C++ access is one instruction here. A GPU's compiler may do better: it joins neighbouring accesses of one thread
-(an unrolled loop over a row of a shared array becomes 16-byte loads), and it may replace a short branch by predicates,
-which then diverges here and not there.
+One C++ access is one instruction here. A GPU's compiler may do better: it joins neighbouring
+accesses of one thread (an unrolled loop over a row of a shared array becomes 16-byte loads), loads
+only those members of a struct that are used, and replaces a short branch by predicates, which then
+diverges here and not there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from .compiler import find_compiler
+from .compiler import HOST, find_compiler
 from .emulator import Launch, Mode, Program
 from .profile_flops import count_flops
 from .profile_report import BLOCK, MMA_FLOPS, WARP, Report, Sample, report
@@ -32,59 +33,64 @@ MAX_PLACES = 20_000  # of instructions; an event holds 16 bits for them
 MAX_EVENTS = 1 << 27  # 1 GiB of traces
 ALLOCATION = 256  # bytes: a GPU's arrays begin at multiples of it
 
-# Each access of the source stays one call, and the code stays in the order of the source (the replay relies on it).
+# Each access of the source stays one call, and the code stays in the order of the source, on which
+# the replay relies.
 _GCC = (
-    "-O1 -fsanitize=thread -fsanitize-coverage=trace-pc -fsanitize-coverage=trace-cmp -finline-functions "
-    "-finline-small-functions --param=max-inline-insns-auto=5000 --param=max-inline-insns-single=5000 "
-    "--param=inline-unit-growth=1000 -fno-tree-sra -fno-store-merging -fno-thread-jumps -fno-crossjumping "
-    "-fno-reorder-blocks -fno-reorder-functions -fno-if-conversion -fno-if-conversion2 -fno-ipa-icf "
+    "-O1 -fsanitize=thread -fsanitize-coverage=trace-pc -fsanitize-coverage=trace-cmp "
+    "-finline-functions -finline-small-functions --param=max-inline-insns-auto=5000 "
+    "--param=max-inline-insns-single=5000 --param=inline-unit-growth=1000 -fno-tree-sra "
+    "-fno-store-merging -fno-thread-jumps -fno-crossjumping -fno-reorder-blocks "
+    "-fno-reorder-functions -fno-if-conversion -fno-if-conversion2 -fno-ipa-icf "
     "-fno-optimize-sibling-calls"
 )
 _CLANG = (
-    "-O1 -fsanitize=thread -fsanitize-coverage=bb,trace-pc,trace-cmp -mllvm -tsan-instrument-func-entry-exit=1 "
-    "-fno-vectorize -fno-slp-vectorize -fno-optimize-sibling-calls"
+    "-O1 -fsanitize=thread -fsanitize-coverage=bb,trace-pc,trace-cmp -fno-vectorize "
+    "-fno-slp-vectorize -fno-optimize-sibling-calls"
 )
 
 # ---- the structures of host/profile.h; keep both in step ----
 
+_u64 = ctypes.c_uint64
+
 
 class _Traffic(ctypes.Structure):
-    _fields_ = [
-        (n, ctypes.c_uint64) for n in ("requests", "threads", "bytes_asked", "units", "ideal")
-    ]
+    _fields_ = [(n, _u64) for n in ("requests", "threads", "bytes_asked", "units", "ideal")]
 
 
 class _Place(ctypes.Structure):
     _fields_ = [
-        ("pc", ctypes.c_uint64), ("file", ctypes.c_char_p), ("line", ctypes.c_int32), ("kind", ctypes.c_uint8),
-        ("bytes", ctypes.c_uint8), ("pad", ctypes.c_uint8 * 2), ("warps", ctypes.c_uint64),
-        ("threads", ctypes.c_uint64), ("divergent", ctypes.c_uint64), ("global_", _Traffic), ("shared", _Traffic),
+        ("pc", _u64), ("file", ctypes.c_char_p), ("line", ctypes.c_int32),
+        ("kind", ctypes.c_uint8), ("bytes", ctypes.c_uint8), ("pad", ctypes.c_uint8 * 2),
+        ("warps", _u64), ("threads", _u64), ("divergent", _u64),
+        ("global_", _Traffic), ("shared", _Traffic),
     ]  # fmt: skip
 
 
 class _Range(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_uint64) for n in ("begin", "end", "shift")]
+    _fields_ = [(n, _u64) for n in ("begin", "end", "shift")]
 
 
 class _Data(ctypes.Structure):
     _fields_ = [
-        ("text", ctypes.c_uint64), ("text_bytes", ctypes.c_uint64), ("places", ctypes.POINTER(_Place)),
-        ("num_places", ctypes.c_uint64), ("max_places", ctypes.c_uint64), ("ranges", ctypes.POINTER(_Range)),
-        ("num_ranges", ctypes.c_uint64), ("max_events", ctypes.c_uint64),
+        ("text", _u64), ("text_bytes", _u64),
+        ("places", ctypes.POINTER(_Place)), ("num_places", _u64), ("max_places", _u64),
+        ("ranges", ctypes.POINTER(_Range)), ("num_ranges", _u64),
+        ("guards", ctypes.POINTER(_Range)), ("num_guards", _u64),
+        ("max_events", _u64),
     ]  # fmt: skip
 
 
 def profile(kernel: Kernel, grid: tuple, block: tuple, args: tuple, shared_mem: int = 0) -> Report:
     """Runs a kernel on CPU arrays and counts. Raises what a launch raises.
 
-    Results are those of a launch. An array counts as beginning where it would on a GPU: an allocation at a multiple of
-    256 bytes, and a view (`x[1:]`) as far behind that as it lies in its allocation.
+    Results are those of a launch. An array counts as beginning where it would on a GPU: an
+    allocation at a multiple of 256 bytes, and a view (`x[1:]`) as far behind that as it lies in its
+    allocation.
     """
-    folder = Path(__file__).parent
     mode = Mode(
         "profile",
         flags=tuple((_GCC if find_compiler().kind == "gcc" else _CLANG).split()),
-        sources=(folder / "profile.cpp", folder / "profile_warp.cpp"),
+        sources=(HOST / "profile.cpp", HOST / "profile_warp.cpp"),
         workers=1,
         prepare=partial(_prepare, offsets=_offsets(args)),
         collect=_collect,
@@ -115,15 +121,24 @@ def _prepare(program: Program, launch: Launch, offsets: dict[int, int]) -> tuple
         if a.begin
     ]
     ranges += _device_variables(program)
+    symbols = program.binary.symbols
+    # Shared arrays of bfloat16 or half have a byte that says "constructed", read at every use.
+    guards = [(v, v + n, 0) for s, (kind, v, n) in symbols.items() if kind == 6 and s[:4] == "_ZGV"]
     places = (_Place * MAX_PLACES)()
-    table = (_Range * max(1, len(ranges)))(*(_Range(*r) for r in ranges))
-    end = max((v + n for kind, v, n in program.binary.symbols.values() if kind == 2), default=0)
+    tables = [(_Range * max(1, len(t)))(*(_Range(*r) for r in t)) for t in (ranges, guards)]
     data = _Data(
-        text=program.base, text_bytes=end + 16, places=places, max_places=MAX_PLACES, ranges=table,
-        num_ranges=len(ranges), max_events=MAX_EVENTS,
-    )  # fmt: skip
+        text=program.base,
+        text_bytes=max((v + n for kind, v, n in symbols.values() if kind == 2), default=0) + 16,
+        places=places,
+        max_places=MAX_PLACES,
+        ranges=tables[0],
+        num_ranges=len(ranges),
+        guards=tables[1],
+        num_guards=len(guards),
+        max_events=MAX_EVENTS,
+    )
     launch.mode_data = ctypes.addressof(data)
-    return data, places, table
+    return data, places, tables
 
 
 _DEVICE = re.compile(r"\b__device__\b(?![^;{}=]*\()[^;{}=\[]*?\b(\w+)\s*(?=[\[;={])")
@@ -146,7 +161,7 @@ def _device_variables(program: Program) -> list[tuple[int, int, int]]:
 
 
 def _collect(program: Program, launch: Launch, kept: tuple) -> tuple | None:
-    """What `report` wants: grid, block, samples, and whether FLOPs could be counted. None if the launch failed."""
+    """What `report` wants: grid, block, samples, whether FLOPs were counted. None after a fault."""
     if launch.fault.kind:
         return None
     data, places, _ = kept
@@ -174,7 +189,7 @@ def _collect(program: Program, launch: Launch, kept: tuple) -> tuple | None:
                 global_=_tuple(p.global_),
                 shared=_tuple(p.shared),
                 flops=p.warps * MMA_FLOPS if p.kind == WARP and p.bytes else 0,
-            )  # fmt: skip
+            )
         )
     return tuple(launch.grid), tuple(launch.block), samples, flops is not None
 

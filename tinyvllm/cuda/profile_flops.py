@@ -1,8 +1,9 @@
-"""Counts floating-point operations of a compiled kernel, basic block by basic block, from its machine code.
+"""Counts floating-point operations of a compiled kernel, block by block, from its machine code.
 
-A compiler has no hook for arithmetic as it has for accesses, but its code says what each basic block adds and
-multiplies; profile mode knows how often each was run. `a * b + c` are two operations, a division or a square root is
-one, comparisons, conversions and what library functions (expf) do inside are none.
+A compiler has no hook for arithmetic as it has for accesses, but its code says what each basic
+block adds and multiplies; profile mode knows how often each was run. `a * b + c` are two
+operations, a division or a square root is one; comparisons, conversions and what library functions
+(expf) do inside are none.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def _operations(name: str, operands: str) -> int:
 def count_flops(library: Path) -> dict[int, tuple[tuple[int, int], ...]] | None:
     """Basic block (the address behind its trace call) -> (address, operations) of its arithmetic.
 
-    Addresses are relative to the library's start. None where there is no `objdump` (a part of binutils, as g++'s
-    assembler) to read the code with.
+    Addresses are relative to the library's start. None where there is no `objdump` (a part of
+    binutils, as g++'s assembler) to read the code with.
     """
     command = ["objdump", "-d", "--no-show-raw-insn", "-j", ".text", str(library)]
     try:

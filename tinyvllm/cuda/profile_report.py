@@ -18,8 +18,9 @@ MMA_FLOPS = 2 * 16 * 8 * 16  # of one mma_m16n8k16
 class GlobalTraffic:
     """Requests of warps to global memory.
 
-    requests: instructions, each for up to 32 threads. sectors: 32-byte pieces they touch. bytes_asked: distinct bytes
-    that their threads want. ideal_sectors: the fewest that could hold these bytes.
+    requests: instructions, each for up to 32 threads. sectors: 32-byte pieces they touch.
+    bytes_asked: distinct bytes that their threads want. ideal_sectors: the fewest that could hold
+    these bytes.
     """
 
     requests: int = 0
@@ -71,11 +72,12 @@ class SharedTraffic:
 class Counts:
     """What one line, or a whole launch, does.
 
-    Async copies count as a global load and a shared store. branches: conditions that warps evaluated;
-    divergent_branches: those where active lanes of a warp went both ways. barriers: block barriers passed.
-    warp_functions: shuffles, votes and __syncwarp, by warps. flops: additions, multiplications, divisions, square
-    roots of threads (a fused multiply-add is two; what expf and the like do is not counted), and those of mma; None
-    where the machine has no objdump to count them with.
+    Async copies count as a global load and a shared store. branches: conditions that warps
+    evaluated; divergent_branches: those where active lanes of a warp went both ways. barriers:
+    block barriers passed. warp_functions: shuffles, votes and __syncwarp, by warps. flops:
+    additions, multiplications, divisions and square roots of threads (a fused multiply-add is two;
+    what expf and the like do inside is not counted), and those of mma; None where the machine has
+    no objdump to count them with.
     """
 
     global_load: GlobalTraffic = field(default_factory=GlobalTraffic)
@@ -157,7 +159,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Sample:
-    """What one instruction did, on its line; traffic as (requests, threads, bytes asked, units, ideal units)."""
+    """What one instruction did, on its line.
+
+    Traffic is (requests, threads, bytes asked, units, ideal units), as in GlobalTraffic.
+    """
 
     file: str
     line: int

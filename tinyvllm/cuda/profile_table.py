@@ -11,7 +11,7 @@ from .profile_report import Counts, Report
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table: a head in two lines, a cell's text, whether the cell is worth a second look."""
+    """A column: a head in two lines, a cell's text, whether the cell is worth a second look."""
 
     head: tuple[str, str]
     help: str
@@ -50,38 +50,78 @@ def _wavefronts(c: Counts) -> int:
     return c.shared_load.wavefronts + c.shared_store.wavefronts
 
 
+def _conflicts(c: Counts) -> int:
+    return c.shared_load.bank_conflicts + c.shared_store.bank_conflicts
+
+
+def _divergent(c: Counts) -> str:
+    return (
+        f"{_number(c.divergent_branches)} of {_number(c.branches)}" if c.divergent_branches else ""
+    )
+
+
 COLUMNS = (
-    Column(("global", "loads"), "load requests of warps to global memory", lambda c: _number(c.global_load.requests)),
-    Column(("global", "stores"), "store requests of warps to global memory", lambda c: _number(c.global_store.requests)),
     Column(
-        ("sectors", "/request"), "32-byte sectors that a request moves; 4 is perfect for 4-byte elements",
+        ("global", "loads"),
+        "load requests of warps to global memory",
+        lambda c: _number(c.global_load.requests),
+    ),
+    Column(
+        ("global", "stores"),
+        "store requests of warps to global memory",
+        lambda c: _number(c.global_store.requests),
+    ),
+    Column(
+        ("sectors", "/request"),
+        "32-byte sectors that a request moves; 4 is perfect for 4-byte elements",
         lambda c: _per(c.global_load.sectors + c.global_store.sectors, _requests(c)),
     ),
-    Column(("bytes", "asked"), "distinct bytes that the threads want of global memory", lambda c: _number(c.bytes_asked)),
+    Column(
+        ("bytes", "asked"),
+        "distinct bytes that the threads want of global memory",
+        lambda c: _number(c.bytes_asked),
+    ),
     Column(("bytes", "moved"), "sectors times 32", lambda c: _number(c.bytes_moved)),
     Column(
-        ("", "used"), "bytes asked for of the bytes moved", _share,
+        ("", "used"),
+        "bytes asked for of the bytes moved",
+        _share,
         lambda c: bool(c.bytes_moved) and c.bytes_asked < 0.5 * c.bytes_moved,
     ),
     Column(
-        ("shared", "wavefr."), "passes over the banks that loads and stores of shared memory need",
+        ("shared", "wavefr."),
+        "passes over the banks that loads and stores of shared memory need",
         lambda c: _number(_wavefronts(c)),
     ),
     Column(
-        ("bank", "conflicts"), "wavefronts lost because lanes want different words of one bank",
-        lambda c: _number(c.shared_load.bank_conflicts + c.shared_store.bank_conflicts),
-        lambda c: c.shared_load.bank_conflicts + c.shared_store.bank_conflicts > 0,
+        ("bank", "conflicts"),
+        "wavefronts lost because lanes want different words of one bank",
+        lambda c: _number(_conflicts(c)),
+        lambda c: _conflicts(c) > 0,
     ),
-    Column(("", "atomics"), "atomic requests of warps", lambda c: _number(c.global_atomic.requests + c.shared_atomic.requests)),
     Column(
-        ("branches", "divergent"), "of the conditions that warps evaluated, those where active lanes went both ways",
-        lambda c: f"{_number(c.divergent_branches)} of {_number(c.branches)}" if c.divergent_branches else "",
+        ("", "atomics"),
+        "atomic requests of warps",
+        lambda c: _number(c.global_atomic.requests + c.shared_atomic.requests),
+    ),
+    Column(
+        ("branches", "divergent"),
+        "of the conditions that warps evaluated, those where active lanes went both ways",
+        _divergent,
         lambda c: c.divergent_branches > 0,
     ),
     Column(("", "barriers"), "block barriers", lambda c: _number(c.barriers)),
-    Column(("warp", "functions"), "shuffles, votes, __syncwarp, by warps", lambda c: _number(c.warp_functions)),
-    Column(("", "FLOPs"), "additions, multiplications, divisions, square roots", lambda c: _number(c.flops)),
-)  # fmt: skip
+    Column(
+        ("warp", "functions"),
+        "shuffles, votes, __syncwarp, by warps",
+        lambda c: _number(c.warp_functions),
+    ),
+    Column(
+        ("", "FLOPs"),
+        "additions, multiplications, divisions, square roots",
+        lambda c: _number(c.flops),
+    ),
+)
 _OPTIONAL = {"atomics", "functions", "barriers", "wavefr.", "conflicts", "divergent", "FLOPs"}
 
 
@@ -136,11 +176,12 @@ def text_table(report: Report) -> str:
 # Colours work on the light and the dark themes of JupyterLab, VS Code and Colab.
 _TABLE = "border-collapse:collapse;font-family:monospace;font-size:12px;line-height:1.35"
 _CELL = "padding:0 8px;text-align:right;white-space:nowrap;border:none"
+_TEXT = "padding:0 8px;text-align:left;white-space:pre;border:none"
 _WARN = "background:rgba(230,120,0,.28)"
 
 
 def html_table(report: Report) -> str:
-    """For a notebook. What is worth a look is marked; a head explains itself when the mouse rests on it."""
+    """For a notebook. What is worth a look is marked; resting the mouse on a head explains it."""
     columns, rows = _rows(report)
 
     def cell(column: Column, counts: Counts, tag: str = "td") -> str:
@@ -154,14 +195,14 @@ def html_table(report: Report) -> str:
     body = "".join(
         f"<tr>{''.join(cell(c, counts) for c in columns)}"
         f'<td style="{_CELL};opacity:.6">{html.escape(number)}</td>'
-        f'<td style="padding:0 8px;text-align:left;white-space:pre;border:none">{html.escape(text)}</td></tr>'
+        f'<td style="{_TEXT}">{html.escape(text)}</td></tr>'
         for number, text, counts in rows
     )
     total = "".join(cell(c, report.total, "th") for c in columns)
     return (
         f"<div><b>{html.escape(_title(report))}</b></div>"
-        f'<div style="overflow-x:auto"><table style="{_TABLE}">'
-        f'<thead><tr>{heads}<th style="{_CELL}">line</th><th style="text-align:left">{html.escape(report.filename)}</th>'
-        f'</tr></thead><tbody>{body}</tbody><tfoot><tr style="border-top:1px solid">{total}'
+        f'<div style="overflow-x:auto"><table style="{_TABLE}"><thead><tr>{heads}'
+        f'<th style="{_CELL}">line</th><th style="{_TEXT}">{html.escape(report.filename)}</th></tr>'
+        f'</thead><tbody>{body}</tbody><tfoot><tr style="border-top:1px solid">{total}'
         f'<th style="{_CELL}">total</th><th></th></tr></tfoot></table></div>'
     )

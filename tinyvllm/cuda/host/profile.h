@@ -39,6 +39,8 @@ struct Data {  // launch->mode_data, filled in by Python
   uint64_t num_places, max_places;
   const Range* ranges;
   uint64_t num_ranges;
+  const Range* guards;  // in static shared memory: bytes of the host's compiler that a GPU doesn't have
+  uint64_t num_guards;
   uint64_t max_events;  // of memory for traces
 };
 

@@ -81,8 +81,12 @@ void wavefronts(const uint64_t* address, unsigned mask, unsigned bytes, bool loa
   }
 }
 
-bool in_shared(const Block* b, uint64_t a) {
-  return a - (uint64_t)b->static_shared < b->static_bytes || a - (uint64_t)b->dynamic_shared < b->dynamic_bytes;
+bool in_shared(const Data* data, const Block* b, uint64_t a) {
+  uint64_t offset = a - (uint64_t)b->static_shared;
+  if (offset >= b->static_bytes) return a - (uint64_t)b->dynamic_shared < b->dynamic_bytes;
+  for (uint64_t i = 0; i < data->num_guards; i++)
+    if (offset >= data->guards[i].begin && offset < data->guards[i].end) return false;
+  return true;
 }
 
 const Range* in_global(const Data* data, uint64_t a) {
@@ -96,7 +100,7 @@ void count_access(const Warp32& w, Place* s, unsigned lanes) {
   unsigned global = 0, shared = 0, bytes = s->bytes;
   FOR_LANES(l, lanes) {
     address[l] = address_of(w.lanes[l].events[w.lanes[l].next]);
-    if (in_shared(w.block, address[l])) {
+    if (in_shared(w.data, w.block, address[l])) {
       shared |= 1u << l;
     } else if (const Range* r = in_global(w.data, address[l])) {
       address[l] -= r->shift;
