@@ -31,6 +31,7 @@ static Data* data;
 static uintptr_t stacks, stacks_bytes, image, image_bytes;
 static Shadow static_shadow, dynamic_shadow, region_shadow[64];
 static uint16_t* variable_at;  // of each byte of static shared memory; 0: padding, else number + 1
+constexpr uint16_t guard = 0xFFFF;
 static size_t variable_bytes;
 static int last_array;
 static Doubt doubt;
@@ -61,15 +62,17 @@ static void judge(Shadow& shadow, const Visit& v, Space space, int item, size_t 
                   const char* address) {
   size_t unwritten = 0, first_unwritten = at;
   each_cell(shadow, at, bytes, [&](Cell* c, size_t offset) {
-    if (shadow.shared && !c->written && !c->copying && (v.access == reading || v.access == changing)) {
+    bool first_write = !c->written;
+    if (shadow.shared && first_write && !c->copying && (v.access == reading || v.access == changing)) {
       if (!unwritten) first_unwritten = offset;
-      unwritten += c >= shadow.bytes && c < shadow.bytes + shadow.size ? 1 : 4;
+      unwritten += c >= shadow.bytes && c < shadow.bytes + (shadow.size + 3) / 4 * 4 ? 1 : 4;
     }
     Found f = visit(c, v);
     if (f.verdict == fine) return true;
     Report* r = report(f.verdict == copy_under_way ? not_waited : race, v, space, item, (int64_t)(offset - item_begin), bytes);
     r->other_access = f.other_access, r->other_run = f.other.run, r->other_thread = f.other.thread;
     r->other_site = f.other_site;
+    r->first_write = first_write && f.verdict == race_with_readers;
     if (f.verdict != same_write || bytes > sizeof doubt.before) fail();
     if (!doubt.open) {
       doubt.open = true, doubt.address = address, doubt.bytes = (unsigned)bytes, doubt.report = *r;
@@ -77,10 +80,18 @@ static void judge(Shadow& shadow, const Visit& v, Space space, int item, size_t 
     }
     return true;
   });
-  if (unwritten && (v.judged_whole || unwritten >= bytes)) {
-    report(uninitialised, v, space, item, (int64_t)(first_unwritten - item_begin), bytes);
-    fail();
+  // If another thread writes there before the next barrier it is a race; the value read is a NaN until then.
+  if (unwritten && !data->unwritten.kind && (v.judged_whole || unwritten >= bytes)) {
+    Report before = data->report;
+    data->unwritten = *report(uninitialised, v, space, item, (int64_t)(first_unwritten - item_begin), bytes);
+    data->report = before;
   }
+}
+
+static void nobody_wrote() {
+  if (!data->unwritten.kind) return;
+  data->report = data->unwritten;
+  fail();
 }
 
 // An address that belongs to nothing: what is it nearest to?
@@ -116,6 +127,7 @@ static inline void access(const volatile void* p, size_t bytes, Access kind, Sit
     if (kind == polling) v.access = reading;  // volatile orders nothing between threads
     if (kind == signalling) v.access = writing;
     int variable = at < variable_bytes ? variable_at[at] : 0;
+    if (variable == guard) return;
     if (!variable || at + bytes > variable_bytes || variable_at[at + bytes - 1] != variable) {
       if (!variable) out_of_bounds(v, b, a, bytes);
       report(bounds, v, in_static_shared, variable - 1, (int64_t)(at - data->variables[variable - 1].offset), bytes);
@@ -158,13 +170,14 @@ static void launch_start(Launch* l) {
   stacks = (uintptr_t)l->pools[0].stacks, stacks_bytes = l->pools[0].count * stack_bytes;
   image = data->base, image_bytes = data->image_end - data->base;
   last_array = 0, doubt.open = false;
-  for (int i = 0; i < data->num_variables; i++) {
+  for (int i = 0; i < data->num_variables + data->num_guards; i++) {
     size_t end = data->variables[i].offset + data->variables[i].bytes;
     if (end > variable_bytes) variable_bytes = end;
   }
   variable_at = (uint16_t*)reserve(variable_bytes * sizeof *variable_at);
-  for (int i = 0; i < data->num_variables; i++)
-    for (size_t k = 0; k < data->variables[i].bytes; k++) variable_at[data->variables[i].offset + k] = i + 1;
+  for (int i = 0; i < data->num_variables + data->num_guards; i++)
+    for (size_t k = 0; k < data->variables[i].bytes; k++)
+      variable_at[data->variables[i].offset + k] = i < data->num_variables ? i + 1 : guard;
   static_shadow = make_shadow(variable_bytes, true);
   dynamic_shadow = make_shadow(l->shared_bytes, true);
   for (int i = 0; i < data->num_regions; i++)
@@ -188,6 +201,7 @@ static void block_start(Block* b) {
 
 static void barrier(Block* b) {
   settle();
+  nobody_wrote();
   order.epoch = (uint32_t)b->epoch;
   order.version++;
   pool_used = 1;
@@ -198,7 +212,10 @@ static void warp_meet(Block*, unsigned warp, unsigned lanes, const char* what, S
   if (!strcmp(what, "__syncwarp")) warp_met(warp, lanes);
 }
 
-static void thread_exit(Thread*) { settle(); }
+static void thread_exit(Thread* t) {
+  settle();
+  if (t->block->alive == 1) nobody_wrote();
+}
 
 // An asynchronous copy writes shared memory at any time between its start and the wait for it.
 static Shadow* shadow_of(Block* b, const void* p, size_t* at) {
@@ -285,7 +302,7 @@ extern "C" void emu_on_access(const volatile void* p, size_t bytes, int kind, in
 
 // -fsanitize=bounds, object-size: the layout that the compilers give these is that of LLVM's ubsan_handlers.h.
 struct UbsanType {
-  uint16_t kind, info;  // of an integer, info's lowest bit: signed
+  uint16_t kind, info;  // of an integer, info / 2 is the logarithm of its bits
   char name[1];
 };
 struct UbsanPlace {
@@ -313,9 +330,7 @@ static Report* outside(const UbsanPlace& place, const UbsanType* type, Site32 si
 extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_out_of_bounds(UbsanIndex* d, uintptr_t index) {
   Report* r = outside(d->place, d->array, SITE);
   unsigned bits = 1u << (d->index->info >> 1);
-  bool is_signed = d->index->info & 1;
-  r->index = bits < 64 ? (int64_t)(index << (64 - bits)) >> (64 - bits) : (int64_t)index;
-  if (!is_signed && bits < 64) r->index = (int64_t)(index & ((1ull << bits) - 1));
+  r->index = bits < 64 ? (int64_t)(index << (64 - bits)) >> (64 - bits) : (int64_t)index;  // -1u is told as -1
   fail();
 }
 

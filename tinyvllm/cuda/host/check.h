@@ -35,15 +35,16 @@ struct Report {
   uint32_t line, column;
   char type[128];
   Site32 last_site;  // of the latest access: where an endless loop is
-  uint32_t pad;
+  uint32_t first_write;  // of a race: nobody had written there when the other thread read
 };
 
 struct Data {
   const Variable* variables;
   const Region* regions;
   uint64_t base, image_end;  // the loaded library
-  int32_t num_variables, num_regions;
+  int32_t num_variables, num_guards, num_regions, pad;  // guards: the compiler's own, behind the variables
   Report report;
+  Report unwritten;  // the first read of unwritten shared memory, until it is known whether somebody writes there
 };
 
 // Memory from the system: a launch can be taken off its stack at any time, which must not happen inside malloc.
