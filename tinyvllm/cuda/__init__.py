@@ -13,3 +13,10 @@ __all__ = [
     "RawModule",
     "load",
 ]
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What `%load_ext tinyvllm.cuda` calls: the cell magic `%%cuda` (notebook.py)."""
+    from .notebook import load
+
+    load(shell)
