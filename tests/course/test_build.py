@@ -9,11 +9,13 @@ import toy_course
 from checkouts import git
 from toy_course import package_texts, set_text, solve
 
-from tinyvllm.course import notebooks
+from tinyvllm.course import derive, notebooks
 from tinyvllm.course.build import build
+from tinyvllm.course.cells import Cell
 from tinyvllm.course.check import Checker
 from tinyvllm.course.cli import main
-from tinyvllm.course.project import Project
+from tinyvllm.course.execute import executed as executed_notebook
+from tinyvllm.course.project import CourseError, Project
 from tinyvllm.course.promote import promote
 
 
@@ -38,6 +40,7 @@ def edit_source(project: Project, old: str, new: str, number: int = 7) -> None:
 def executed_toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy course as an author builds it: run, and in git."""
     project = toy_course.make(tmp_path_factory.mktemp("executed") / "toy")
+    project.chapter(8).source.unlink()
     said: list[str] = []
     assert build(project, project.chapters(), say=said.append) == 0, said
     (project.root / ".gitignore").write_text("__pycache__/\n.tinyvllm/\n")
@@ -121,15 +124,19 @@ def test_outputs_stay_when_only_prose_changes(executed: Project):
     assert "Better prose." in executed.chapter(7).notebook.read_text()
 
 
-def test_code_that_changes_is_run_again_without_a_gpu(executed: Project):
-    edit_source(
-        executed,
-        "print(quadruple(np.arange(3)))",
-        "import os\n\nprint(repr(os.environ['CUDA_VISIBLE_DEVICES']))",
-    )
-    status, said = rebuilt(executed)
-    assert status == 0 and "07_toy: running it" in said
-    assert outputs(executed)[-1] == "''\n"
+def run_alone(toy: Project, code: str) -> list[dict]:
+    """The outputs of a notebook of one cell, run as build runs a chapter."""
+    chapter, cells = toy.chapter(7), [Cell("code", code)]
+    one = derive.notebook(chapter, cells, {}, derive.identities(7, cells))
+    (cell,) = executed_notebook(toy, chapter, one, one, {})["cells"]
+    return cell["outputs"]
+
+
+def test_a_notebook_runs_in_the_solutions_folder_without_a_gpu(toy: Project):
+    code = "import os\nprint(os.path.basename(os.getcwd()), [os.environ['CUDA_VISIBLE_DEVICES']])"
+    assert run_alone(toy, code) == [
+        {"name": "stdout", "output_type": "stream", "text": ["solutions ['']\n"]}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,14 +147,24 @@ def test_code_that_changes_is_run_again_without_a_gpu(executed: Project):
         ("import tinyvllm\n\nprint(tinyvllm.__file__)", "prints a path of this machine"),
     ],
 )
-def test_a_chapter_that_fails_or_tells_of_the_machine_changes_nothing(
-    executed: Project, code: str, said: str
+def test_a_notebook_that_fails_or_tells_of_the_machine_is_refused(
+    toy: Project, code: str, said: str
 ):
+    with pytest.raises(CourseError, match=said):
+        run_alone(toy, code)
+
+
+def test_code_that_changes_is_run_again_and_its_failure_changes_nothing(
+    executed: Project, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(*_: object) -> None:
+        raise CourseError("07_toy does not run: ZeroDivisionError")
+
+    monkeypatch.setattr("tinyvllm.course.execute.executed", fails)
     before = generated(executed), package_texts(executed)
-    edit_source(executed, "print(quadruple(np.arange(3)))", code)
     edit_source(executed, "return x + x", "return 2 * x")
-    status, words = rebuilt(executed)
-    assert status == 1 and said in words
+    status, said = rebuilt(executed)
+    assert status == 1 and "07_toy: running it" in said and "ZeroDivisionError" in said
     assert (generated(executed), package_texts(executed)) == before
 
 

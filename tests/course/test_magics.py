@@ -18,7 +18,10 @@ SECONDS = 120
 
 
 class Kernel:
-    """A kernel in the folder `cwd`; `run` gives what a cell printed and what it raised."""
+    """A kernel in the folder `cwd`; `run` gives what a cell printed and what it raised.
+
+    `error` is the kind and the words of the error of the last cell, ("", "") if there was none.
+    """
 
     def __init__(self, root: Path, cwd: Path, **env: str):
         self._manager = KernelManager(kernel_name="python3")
@@ -32,7 +35,7 @@ class Kernel:
         metadata = {"cellId": identity} if identity else {}
         message = self._client.session.msg("execute_request", content, metadata=metadata)
         self._client.shell_channel.send(message)
-        printed = ""
+        printed, self.error = "", ("", "")
         while True:
             reply = self._client.get_iopub_msg(timeout=SECONDS)
             if reply["parent_header"].get("msg_id") != message["header"]["msg_id"]:
@@ -42,6 +45,7 @@ class Kernel:
                 printed += content["text"]
             elif kind == "error":
                 printed += "\n".join(content["traceback"])
+                self.error = content["ename"], content["evalue"]
             elif kind == "status" and content["execution_state"] == "idle":
                 return printed
 

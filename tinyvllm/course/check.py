@@ -213,21 +213,25 @@ class _Plan:
         return ""
 
     def _leave_out_kernels(self, tests: str) -> None:
-        """Leave out CUDA exercises that the checked one and its tests don't name."""
+        """Leave out CUDA exercises that the checked one and its tests don't name.
+
+        One that is still to do stays if the checked cell calls it: its `#error` says what to do.
+        """
         checked = self._checked.text if self._checked else ""
         needed = {i for i, cell in enumerate(self._cells) if not self._is_other(cell)}
         text = f"{checked}\n{tests}"
+        code = _without_comments(checked)
         grown = True
         while grown:
             grown = False
             for i, cell in enumerate(self._cells):
                 if i in needed or not cell.is_cuda:
                     continue
-                if not cell.is_stub and any(
-                    re.search(rf"\b{name}\b", text) for name in cuda_names(cell.text)
-                ):
+                names = cuda_names(cell.text)
+                if _names_any(names, code if cell.is_stub else text):
                     needed.add(i)
                     text += "\n" + cell.text
+                    code += "\n" + _without_comments(cell.text)
                     grown = True
         for i, cell in enumerate(self._cells):
             if cell.is_cuda and i not in needed:
@@ -235,9 +239,17 @@ class _Plan:
                 self._left_out.append(i)
 
 
+def _names_any(names: set[str], text: str) -> bool:
+    return any(re.search(rf"\b{name}\b", text) for name in names)
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
 def cuda_names(text: str) -> set[str]:
     """Names of functions, macros and types that a CUDA cell defines (by their look)."""
-    outer = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    outer = _without_comments(text)
     names = set(re.findall(r"^\s*#\s*define\s+(\w+)", outer, re.MULTILINE))
     names |= set(re.findall(r"\b(?:struct|class|enum|using)\s+(\w+)", outer))
     names |= set(re.findall(r"\bconstexpr\s+[\w:]+\s+(\w+)", outer))

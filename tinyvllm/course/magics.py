@@ -84,8 +84,6 @@ class Course:
         # tinyvllm.cuda imports torch: not before a notebook has a kernel.
         import tinyvllm.cuda
 
-        if not hasattr(tinyvllm.cuda, "load_ipython_extension"):
-            raise CheckFailed("this version of tinyvllm.cuda has no %%cuda magic")
         tinyvllm.cuda.load_ipython_extension(self._shell)
         return self._shell.run_cell_magic("cuda", line, cell)
 

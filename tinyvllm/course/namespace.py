@@ -127,22 +127,31 @@ class Exercises:
 
 
 def _parse(cell: Cell) -> ast.Module | SyntaxError:
-    """The cell's tree; a CUDA cell counts as a cell that binds the name after %%cuda."""
+    """The cell's tree; a CUDA cell counts as a cell that binds its kernels."""
     try:
         if cell.is_cuda:
-            name = cell.magic.partition(" ")[2].strip()
-            return ast.parse(f"{name} = None" if name.isidentifier() else "")
+            return ast.parse("".join(f"{name} = None\n" for name in _cuda_names(cell)))
         return ast.parse(plain_python(cell.text) if is_python(cell) else "")
     except SyntaxError as error:
         return error
 
 
-def _run_cuda(cell: Cell, namespace: dict[str, Any]) -> None:
-    """Bind what the magic `%%cuda name` binds."""
-    from tinyvllm.cuda import RawModule
+def _cuda_names(cell: Cell) -> list[str]:
+    """What the magic `%%cuda` binds; SyntaxError for a first line that makes no sense."""
+    from tinyvllm.cuda.cell_errors import CellError
+    from tinyvllm.cuda.notebook import CudaCell
 
-    name = cell.magic.split()[1]
-    namespace[name] = RawModule(code=cell.without_markers().split("\n", 1)[1]).get_function(name)
+    try:
+        return list(CudaCell.read(cell.text).names())
+    except CellError as error:
+        raise SyntaxError(str(error), ("", 1, 1, "")) from None
+
+
+def _run_cuda(cell: Cell, namespace: dict[str, Any]) -> None:
+    """Bind what the magic `%%cuda` binds."""
+    from tinyvllm.cuda.notebook import CudaCell, compile_cell
+
+    namespace.update(compile_cell(CudaCell.read(cell.text)))
 
 
 def _public(module: ModuleType) -> dict[str, Any]:

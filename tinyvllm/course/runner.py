@@ -109,8 +109,20 @@ def _described(error: BaseException, trace: TracebackType | None, root: str) -> 
     return {
         "kind": type(error).__name__,
         "words": words,
-        "frames": [frame for frame in frames if frame[0]][-_FRAMES:],
+        "frames": [frame for frame in frames if frame[0]][-_FRAMES:] + _in_kernels(error, root),
     }
+
+
+def _in_kernels(error: BaseException, root: str) -> list[list[Any]]:
+    """The line of a `.cu` file of the package that an error of tinyvllm.cuda is about."""
+    first = next(iter(getattr(error, "diagnostics", ())), error)
+    name, line = getattr(first, "file", None), getattr(first, "line", None)
+    path = Path(root) / "tinyvllm" / "kernels" / os.path.basename(str(name))
+    if not isinstance(line, int) or not path.is_file():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return [[f"kernels/{path.name}", line, text]]
 
 
 def _inside(filename: str, root: str) -> str:

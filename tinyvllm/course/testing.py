@@ -52,7 +52,7 @@ def run_chapter(
     if problems := problems_of(cells, solution, chapter):
         say("\n".join(f"✗ {problem}" for problem in problems))
         return False
-    if words := checker.whole_chapter(chapter, cells) or _notebook_words(
+    if words := checker.whole_chapter(chapter, cells) or notebook_words(
         project, chapter, cells, notebook, reference
     ):
         say(words)
@@ -61,7 +61,7 @@ def run_chapter(
     return True
 
 
-def _notebook_words(
+def notebook_words(
     project: Project, chapter: Chapter, cells: Sequence[Cell], notebook: Path, reference: bool
 ) -> str:
     """Run the notebook under nbval in a temporary checkout; words for what failed, or ''."""
