@@ -234,9 +234,14 @@ def processor_flags() -> str:
 
 
 def _local_headers(text: str, include: tuple[str, ...]) -> list[str]:
+    """Files that the text may include besides `headers_text`, as part of a key."""
+    if re.search(r'#[ \t]*include[ \t]*"[^"\n]+\.cu"', text):
+        pattern, include = "*.cu*", (*include, str(KERNELS))
+    else:
+        pattern = "*.cuh"
     files = []
     for folder in include:
-        files += [f.read_text(errors="replace") for f in sorted(Path(folder).glob("*.cuh"))]
+        files += [f.read_text(errors="replace") for f in sorted(Path(folder).glob(pattern))]
     return files
 
 

@@ -37,9 +37,9 @@ def device_text(source: Source, names: tuple[str, ...], prologue: str) -> str:
 
 
 def device_options(options: tuple[str, ...]) -> tuple[str, ...]:
-    """NVRTC's options for a module. The hash is there so that a cache notices a changed header."""
+    """NVRTC's options for a module. The hash is there so that a cache notices a changed file that the text includes."""
     headers = hashlib.sha256(
-        "".join(f.read_text() for f in sorted(KERNELS.glob("*.cuh"))).encode()
+        "".join(f.read_text() for f in sorted(KERNELS.glob("*.cu*"))).encode()
     ).hexdigest()[:8]
     given = tuple(o for o in options if not o.startswith(("-std", "--std")))
     return (*STANDARD_OPTIONS, f"-I{KERNELS}", f"-DTINYVLLM_HEADERS=0x{headers}", *given)
