@@ -23,23 +23,68 @@ EMU_CLASSIFY(signbit, __builtin_signbit)
 #define isfinite emu_isfinite
 #define signbit emu_signbit
 
-#define EMU_OVERLOAD1(name) \
-  EMU_ALWAYS float name(float x) { return name##f(x); }
-#define EMU_OVERLOAD2(name) \
-  EMU_ALWAYS float name(float x, float y) { return name##f(x, y); }
-EMU_OVERLOAD1(acos) EMU_OVERLOAD1(acosh) EMU_OVERLOAD1(asin) EMU_OVERLOAD1(asinh) EMU_OVERLOAD1(atan)
-EMU_OVERLOAD1(atanh) EMU_OVERLOAD1(cbrt) EMU_OVERLOAD1(ceil) EMU_OVERLOAD1(cos) EMU_OVERLOAD1(cosh)
-EMU_OVERLOAD1(erf) EMU_OVERLOAD1(erfc) EMU_OVERLOAD1(exp) EMU_OVERLOAD1(exp2) EMU_OVERLOAD1(expm1)
-EMU_OVERLOAD1(fabs) EMU_OVERLOAD1(floor) EMU_OVERLOAD1(lgamma) EMU_OVERLOAD1(log) EMU_OVERLOAD1(log10)
-EMU_OVERLOAD1(log1p) EMU_OVERLOAD1(log2) EMU_OVERLOAD1(nearbyint) EMU_OVERLOAD1(rint) EMU_OVERLOAD1(round)
-EMU_OVERLOAD1(sin) EMU_OVERLOAD1(sinh) EMU_OVERLOAD1(sqrt) EMU_OVERLOAD1(tan) EMU_OVERLOAD1(tanh)
+// Some systems' <math.h> declares these overloads itself, others don't: ours have names of their own.
+#define EMU_OVERLOAD1(name)                                       \
+  EMU_ALWAYS float emu_##name(float x) { return name##f(x); }     \
+  EMU_ALWAYS double emu_##name(double x) { return __builtin_##name(x); } \
+  EMU_ALWAYS double emu_##name(int x) { return __builtin_##name((double)x); }
+#define EMU_OVERLOAD2(name)                                                             \
+  EMU_ALWAYS float emu_##name(float x, float y) { return name##f(x, y); }               \
+  EMU_ALWAYS double emu_##name(double x, double y) { return __builtin_##name(x, y); }
+EMU_OVERLOAD1(acos) EMU_OVERLOAD1(acosh) EMU_OVERLOAD1(asin) EMU_OVERLOAD1(asinh) EMU_OVERLOAD1(atan) EMU_OVERLOAD1(atanh)
+EMU_OVERLOAD1(cbrt) EMU_OVERLOAD1(ceil) EMU_OVERLOAD1(cos) EMU_OVERLOAD1(cosh) EMU_OVERLOAD1(erf) EMU_OVERLOAD1(erfc)
+EMU_OVERLOAD1(exp) EMU_OVERLOAD1(exp2) EMU_OVERLOAD1(expm1) EMU_OVERLOAD1(fabs) EMU_OVERLOAD1(floor) EMU_OVERLOAD1(lgamma)
+EMU_OVERLOAD1(log) EMU_OVERLOAD1(log10) EMU_OVERLOAD1(log1p) EMU_OVERLOAD1(log2) EMU_OVERLOAD1(nearbyint) EMU_OVERLOAD1(rint)
+EMU_OVERLOAD1(round) EMU_OVERLOAD1(sin) EMU_OVERLOAD1(sinh) EMU_OVERLOAD1(sqrt) EMU_OVERLOAD1(tan) EMU_OVERLOAD1(tanh)
 EMU_OVERLOAD1(trunc)
-EMU_OVERLOAD2(atan2) EMU_OVERLOAD2(copysign) EMU_OVERLOAD2(fmax) EMU_OVERLOAD2(fmin) EMU_OVERLOAD2(fmod)
-EMU_OVERLOAD2(hypot) EMU_OVERLOAD2(pow)
-EMU_ALWAYS float fma(float x, float y, float z) { return fmaf(x, y, z); }
-EMU_ALWAYS float ldexp(float x, int e) { return ldexpf(x, e); }
+EMU_OVERLOAD2(atan2) EMU_OVERLOAD2(copysign) EMU_OVERLOAD2(fmax) EMU_OVERLOAD2(fmin) EMU_OVERLOAD2(fmod) EMU_OVERLOAD2(hypot)
+EMU_OVERLOAD2(pow)
+EMU_ALWAYS float emu_fma(float x, float y, float z) { return fmaf(x, y, z); }
+EMU_ALWAYS double emu_fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+EMU_ALWAYS float emu_ldexp(float x, int e) { return ldexpf(x, e); }
+EMU_ALWAYS double emu_ldexp(double x, int e) { return __builtin_ldexp(x, e); }
 #undef EMU_OVERLOAD1
 #undef EMU_OVERLOAD2
+#define acos emu_acos
+#define acosh emu_acosh
+#define asin emu_asin
+#define asinh emu_asinh
+#define atan emu_atan
+#define atanh emu_atanh
+#define cbrt emu_cbrt
+#define ceil emu_ceil
+#define cos emu_cos
+#define cosh emu_cosh
+#define erf emu_erf
+#define erfc emu_erfc
+#define exp emu_exp
+#define exp2 emu_exp2
+#define expm1 emu_expm1
+#define fabs emu_fabs
+#define floor emu_floor
+#define lgamma emu_lgamma
+#define log emu_log
+#define log10 emu_log10
+#define log1p emu_log1p
+#define log2 emu_log2
+#define nearbyint emu_nearbyint
+#define rint emu_rint
+#define round emu_round
+#define sin emu_sin
+#define sinh emu_sinh
+#define sqrt emu_sqrt
+#define tan emu_tan
+#define tanh emu_tanh
+#define trunc emu_trunc
+#define atan2 emu_atan2
+#define copysign emu_copysign
+#define fmax emu_fmax
+#define fmin emu_fmin
+#define fmod emu_fmod
+#define hypot emu_hypot
+#define pow emu_pow
+#define fma emu_fma
+#define ldexp emu_ldexp
 
 #define rsqrtf emu_rsqrtf
 #define rsqrt emu_rsqrt
