@@ -14,19 +14,12 @@ ONE_WARP(shfl_xor, __shfl_xor_sync(FULL, 100 + lane, 5))
 ONE_WARP(shfl_xor_width, __shfl_xor_sync(FULL, 100 + lane, 9, 8))
 ONE_WARP(shfl_long, (int)(__shfl_sync(FULL, (long long)lane << 40, 7) >> 40))
 ONE_WARP(shfl_double, (int)__shfl_xor_sync(FULL, lane + 0.5, 1))
-ONE_WARP(any, __any_sync(FULL, lane == 9))
-ONE_WARP(any_none, __any_sync(FULL, lane > 31))
-ONE_WARP(all, __all_sync(FULL, lane < 32))
-ONE_WARP(all_but_one, __all_sync(FULL, lane != 9))
-ONE_WARP(ballot, (int)__ballot_sync(FULL, lane % 3 == 0))
+ONE_WARP(any_one, __any_sync(FULL, lane == 9))
+ONE_WARP(vote_any_none, __any_sync(FULL, lane > 31))
+ONE_WARP(all_of_them, __all_sync(FULL, lane < 32))
+ONE_WARP(vote_all_but_one, __all_sync(FULL, lane != 9))
+ONE_WARP(ballot_of_thirds, (int)__ballot_sync(FULL, lane % 3 == 0))
 ONE_WARP(match_any, (int)__match_any_sync(FULL, lane / 10))
-ONE_WARP(reduce_add, __reduce_add_sync(FULL, lane))
-ONE_WARP(reduce_min, __reduce_min_sync(FULL, 5 - lane))
-ONE_WARP(reduce_max, (int)__reduce_max_sync(FULL, (unsigned)(lane * 7 % 32)))
-ONE_WARP(reduce_and, (int)__reduce_and_sync(FULL, 0xF0u | (unsigned)lane))
-ONE_WARP(reduce_or, (int)__reduce_or_sync(FULL, 1u << lane / 8))
-ONE_WARP(reduce_xor, (int)__reduce_xor_sync(FULL, (unsigned)lane * 3))
-
 extern "C" __global__ void match_all(int* out) {
   int equal, different;
   unsigned mask = __match_all_sync(FULL, 7, &equal);
@@ -46,7 +39,7 @@ extern "C" __global__ void two_halves(int* out) {
 // Lanes that have returned are not waited for.
 extern "C" __global__ void early_return(int* out) {
   if (threadIdx.x >= 8) return;
-  out[threadIdx.x] = __reduce_add_sync(0x000000FFu, (int)threadIdx.x);
+  out[threadIdx.x] = __popc(__ballot_sync(0x000000FFu, 1));
 }
 
 // What one lane writes before __syncwarp, another reads behind it.
