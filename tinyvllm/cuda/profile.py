@@ -38,8 +38,11 @@ ALLOCATION = 256  # bytes: a GPU's arrays begin at multiples of it
 _GCC = (
     "-O1 -fsanitize=thread -fsanitize-coverage=trace-pc -fsanitize-coverage=trace-cmp "
     "-finline-functions -finline-small-functions --param=max-inline-insns-auto=5000 "
-    "--param=max-inline-insns-single=5000 --param=inline-unit-growth=1000 -fno-tree-sra "
-    "-fno-store-merging -fno-thread-jumps -fno-crossjumping -fno-reorder-blocks "
+    "--param=max-inline-insns-single=5000 --param=inline-unit-growth=1000 "
+    # A loop's condition may be put before it as well, so that what doesn't change can be loaded
+    # once; more than a plain condition may not, for that code would then stand in two places.
+    "--param=max-loop-header-insns=5 "
+    "-fno-tree-sra -fno-store-merging -fno-thread-jumps -fno-crossjumping -fno-reorder-blocks "
     "-fno-reorder-functions -fno-if-conversion -fno-if-conversion2 -fno-ipa-icf "
     "-fno-optimize-sibling-calls"
 )

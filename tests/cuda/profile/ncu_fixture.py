@@ -35,7 +35,7 @@ def launch_all() -> None:
 
 
 def measure() -> dict:
-    """Runs ncu over launch_all. Raises RuntimeError with its output if it didn't count every launch."""
+    """Runs ncu over launch_all. Raises RuntimeError, with ncu's words, if a launch is missing."""
     metrics = METRICS | FURTHER_METRICS
     kernels = sorted({launch.kernel.split("<")[0] for launch in LAUNCHES})
     command = [

@@ -267,7 +267,7 @@ LAUNCHES = [
         (FLOATS4, FLOATS4, 2),
         (32, 512, 32, 512, 64, 128),
     ),
-    # 4 blocks of 8 warps, 4 rows each. A column of the matrix is 32 sectors, a column of the tile one bank.
+    # 4 blocks of 8 warps, 4 rows each. A column of the matrix is 32 sectors, of the tile one bank.
     _transpose("transpose_naive", (128, 512, 128, 4096, 0, 0)),
     _transpose("transpose_shared", (128, 512, 128, 512, 4096, 128)),
     _transpose("transpose_padded", (128, 512, 128, 512, 128, 128)),
