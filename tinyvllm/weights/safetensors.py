@@ -325,8 +325,8 @@ def tensor_view(
 ) -> torch.Tensor:
     """A tensor [*shape] of `dtype` over the bytes of `buffer` from `offset` on: a view, no copy.
 
-    Bytes that are not aligned (offset no multiple of the element size) are copied: kernels may
-    assume aligned addresses.
+    Bytes that are not aligned (offset no multiple of the element size) are copied: fast code
+    relies on aligned addresses.
     """
     count = math.prod(shape)
     if count == 0:
@@ -435,7 +435,7 @@ def weight_map(folder: str | os.PathLike[str]) -> dict[str, Path]:
     try:
         names = json.loads(index.read_text("utf-8"))["weight_map"]
         files = {name: folder / file for name, file in names.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidIndex(f"{index} has no weight_map of names to files: {error!r}") from None
     for file in dict.fromkeys(names.values()):
         if file in ("", ".", "..") or Path(file).name != file:  # "../other" would leave the folder

@@ -5,8 +5,8 @@ def tensor_view(
 ) -> torch.Tensor:
     """A tensor [*shape] of `dtype` over the bytes of `buffer` from `offset` on: a view, no copy.
 
-    Bytes that are not aligned (offset no multiple of the element size) are copied: kernels may
-    assume aligned addresses.
+    Bytes that are not aligned (offset no multiple of the element size) are copied: fast code
+    relies on aligned addresses.
     """
     count = math.prod(shape)
     if count == 0:
