@@ -15,6 +15,7 @@ from typing import Any
 from .errors import CompileError, Diagnostic, KernelError
 from .source import Source
 
+_CELL = r"the cell of [^:()\n]+|the %%cuda cell"  # what CudaCell calls its text
 _SHOWN = 5  # errors of one compilation: later ones mostly follow from the first
 
 
@@ -109,9 +110,8 @@ def in_words(source: Source, launch: Callable[..., Any], *args: Any, **more: Any
 
 
 def _with_line(error: KernelError, source: Source) -> str:
-    name = source.filename
-    message = re.sub(rf"{re.escape(name)}:(\d+)", rf"line \1 of {name}", str(error))
-    if error.file == name and (text := line_text(source, error.line)).strip():
+    message = re.sub(rf"({_CELL}):(\d+)", r"line \2 of \1", str(error))
+    if error.file == source.filename and (text := line_text(source, error.line)).strip():
         message += f"\n{error.line:>4} | {text.expandtabs(4)}"
     return message
 

@@ -187,7 +187,13 @@ class CudaMagic:
         self._raw, self._identity = info.raw_cell, getattr(info, "cell_id", None)
 
     def cuda(self, line: str, body: str) -> None:
-        """%%cuda rms_norm: compile the cell and bind its kernels."""
+        """Compile the cell, which is CUDA C++, and bind its kernels.
+
+        %%cuda [--fast] [--scalar bf16|half|float] [name ...]
+
+        Without a name every kernel is bound. On a CPU launches are checked, `--fast` leaves that
+        out; `kernel.check(...)` and `kernel.profile(...)` are always there.
+        """
         text, identity = self._as_shown(line, body)
         cell = CudaCell.read(text, line)
         earlier: list[CudaCell] = []
