@@ -1,4 +1,5 @@
-"""Every test of the language runs on both sides: in the emulator, and (marked gpu) on an NVIDIA GPU."""
+"""Every test of the language runs on both sides: in the emulator, and (marked gpu) on an NVIDIA
+GPU."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Tests an intrinsic of a few numbers: a kernel for each of a table's expressions, all in one module."""
+"""Tests an intrinsic of a few numbers: a kernel for each of a table's expressions, all in one
+module."""
 
 from __future__ import annotations
 
@@ -10,10 +11,17 @@ import torch
 from tinyvllm.cuda import RawModule
 
 DTYPES = {
-    "int": torch.int32, "unsigned": torch.int32, "long long": torch.int64, "unsigned long long": torch.int64,
-    "float": torch.float32, "double": torch.float64, "__half": torch.float16, "__nv_bfloat16": torch.bfloat16,
-    "unsigned short": torch.int16, "bool": torch.bool,
-}  # fmt: skip
+    "int": torch.int32,
+    "unsigned": torch.int32,
+    "long long": torch.int64,
+    "unsigned long long": torch.int64,
+    "float": torch.float32,
+    "double": torch.float64,
+    "__half": torch.float16,
+    "__nv_bfloat16": torch.bfloat16,
+    "unsigned short": torch.int16,
+    "bool": torch.bool,
+}
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,7 @@ def check(module: RawModule, cases: dict[str, Case], name: str, device: str) -> 
     out = torch.zeros(n, dtype=DTYPES[case.result], device=device)
     module.get_function(f"k_{name}")((1,), (64,), (*arrays, out, n))
     # The oracle gets what the kernel gets: numbers of the parameter's type.
-    given = [
-        a.tolist() if a.dtype.is_floating_point else v for a, v in zip(arrays, case.inputs)
-    ]
+    given = [a.tolist() if a.dtype.is_floating_point else v for a, v in zip(arrays, case.inputs)]
     expected = tensor(case.result, tuple(case.oracle(*v) for v in zip(*given)), "cpu")
     rtol = case.rtol if device == "cpu" or case.gpu_rtol is None else case.gpu_rtol
     torch.testing.assert_close(out.cpu(), expected, rtol=rtol, atol=case.atol, equal_nan=True)

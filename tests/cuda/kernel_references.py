@@ -19,7 +19,8 @@ def paged_attention(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """q [num_seqs, num_heads, head_dim], caches [num_blocks, block_size, num_kv_heads, head_dim] -> like q, f64."""
+    """q [num_seqs, num_heads, head_dim], caches [num_blocks, block_size, num_kv_heads, head_dim] ->
+    like q, f64."""
     out = torch.zeros(q.shape, dtype=torch.float64)
     block_size, group = k_cache.shape[1], q.shape[1] // k_cache.shape[2]
     for s, n in enumerate(seq_lens.tolist()):

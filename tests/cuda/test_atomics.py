@@ -1,4 +1,5 @@
-"""Atomic functions: the sum is right whatever the order, and the old value comes back (guide, "Atomic Functions")."""
+"""Atomic functions: the sum is right whatever the order, and the old value comes back (guide,
+"Atomic Functions")."""
 
 from functools import cache
 
@@ -82,12 +83,28 @@ TYPES = {
     "__half": torch.float16,
     "__nv_bfloat16": torch.bfloat16,
 }
-FOLDS = "sub min_int max_int min_long and_ or_ xor_ inc dec exch cas".split()
+FOLDS = (
+    "sub",
+    "min_int",
+    "max_int",
+    "min_long",
+    "and_",
+    "or_",
+    "xor_",
+    "inc",
+    "dec",
+    "exch",
+    "cas",
+)
 
 
 @cache
 def module() -> RawModule:
-    names = [f"add<{t}>" for t in TYPES] + ["add_pairs<__half2>", "add_pairs<__nv_bfloat162>", *FOLDS]
+    names = [f"add<{t}>" for t in TYPES] + [
+        "add_pairs<__half2>",
+        "add_pairs<__nv_bfloat162>",
+        *FOLDS,
+    ]
     return RawModule(TEXT, name_expressions=names)
 
 
@@ -104,7 +121,9 @@ def test_no_addition_is_lost(type_, device):
 
 @pytest.mark.parametrize("type_", ["__half2", "__nv_bfloat162"])
 def test_pairs_are_added_element_by_element(type_, device):
-    total = torch.zeros(2, dtype=torch.float16 if type_ == "__half2" else torch.bfloat16, device=device)
+    total = torch.zeros(
+        2, dtype=torch.float16 if type_ == "__half2" else torch.bfloat16, device=device
+    )
     run(f"add_pairs<{type_}>", 2, 32, (total,))
     assert total.tolist() == [64.0, 128.0]
 
@@ -153,7 +172,8 @@ def test_compare_and_swap_writes_only_over_the_expected_value(device):
     p = torch.tensor([5], dtype=torch.int32, device=device)
     old = torch.zeros(100, dtype=torch.int32, device=device)
     run("cas", 2, 50, (p, old))
-    # Thread 5 makes it 6; if thread 6 comes later it makes it 7, and so on; every other one changes nothing.
+    # Thread 5 makes it 6; if thread 6 comes later it makes it 7, and so on; every other one changes
+    # nothing.
     assert p.item() >= 6 and old[5].item() == 5
 
 

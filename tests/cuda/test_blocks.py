@@ -19,7 +19,8 @@ __global__ void who(int* out) {
 }
 __global__ void vote(int* out) {
   int i = threadIdx.x;
-  int count = __syncthreads_count(i % 3 == 0), any = __syncthreads_or(i == 99), none = __syncthreads_or(i > 99);
+  int count = __syncthreads_count(i % 3 == 0), any = __syncthreads_or(i == 99), none =
+  __syncthreads_or(i > 99);
   int all = __syncthreads_and(i < 100), not_all = __syncthreads_and(i != 50);
   out[i] = count * 10000 + any * 1000 + none * 100 + all * 10 + not_all;
 }
@@ -61,19 +62,22 @@ __global__ void vectors(const float4* x, float4* out, const int2* y, int2* out2)
   out[threadIdx.x] = make_float4(v.w, v.z, v.y, v.x);
   int2 w = __ldg(y + threadIdx.x);
   out2[threadIdx.x] = make_int2(w.y, w.x);
-  static_assert(sizeof(float3) == 12 && alignof(float4) == 16 && alignof(int2) == 8 && sizeof(uchar4) == 4, "");
+  static_assert(sizeof(float3) == 12 && alignof(float4) == 16 && alignof(int2) == 8 &&
+  sizeof(uchar4) == 4, "");
 }
 __global__ void cached(const float* x, float* out) {
   int i = threadIdx.x;
   __stcs(out + i, __ldg(x + i) + __ldcs(x + i) + __ldcg(x + i));
 }
 __device__ __noinline__ int deeper(int n) { return n <= 1 ? 1 : n * deeper(n - 1); }
-__global__ void __launch_bounds__(64) recursion(int* out) { out[threadIdx.x] = deeper(threadIdx.x % 10); }
+__global__ void __launch_bounds__(64) recursion(int* out) { out[threadIdx.x] = deeper(threadIdx.x %
+10); }
 __global__ void sizes(int64_t* out, int8_t a, uint16_t b, long long c, double d, bool e) {
   out[0] = a; out[1] = b; out[2] = c; out[3] = (int64_t)(d * 8); out[4] = e;
 }
 __global__ void hello(int n) {
-  if (threadIdx.x < n) printf("thread %d says %s %.2f\n", (int)threadIdx.x, "hi", 0.5f * threadIdx.x);
+  if (threadIdx.x < n) printf("thread %d says %s %.2f\n", (int)threadIdx.x, "hi", 0.5f *
+  threadIdx.x);
 }
 __global__ void asserts(int n) { assert(threadIdx.x < n); }
 """
@@ -81,14 +85,18 @@ __global__ void asserts(int n) { assert(threadIdx.x < n); }
 
 @cache
 def module() -> RawModule:
-    return RawModule(TEXT, name_expressions=["reverse_template<float, 64>", "reverse_template<long long, 32>"])
+    return RawModule(
+        TEXT, name_expressions=["reverse_template<float, 64>", "reverse_template<long long, 32>"]
+    )
 
 
 def run(name, grid, block, args, **kwargs):
     module().get_function(name)(grid, block, args, **kwargs)
 
 
-@pytest.mark.parametrize("grid, block", [((3,), (7,)), ((2, 3), (4, 2)), ((2, 1, 3), (2, 3, 4)), (5, 33)])
+@pytest.mark.parametrize(
+    "grid, block", [((3,), (7,)), ((2, 3), (4, 2)), ((2, 1, 3), (2, 3, 4)), (5, 33)]
+)
 def test_each_thread_of_each_block_runs_once_and_knows_its_place(grid, block, device):
     g, b = ((*(v if isinstance(v, tuple) else (v,)), 1, 1)[:3] for v in (grid, block))
     n = g[0] * g[1] * g[2] * b[0] * b[1] * b[2]
@@ -96,9 +104,13 @@ def test_each_thread_of_each_block_runs_once_and_knows_its_place(grid, block, de
     run("who", grid, block, (out,))
     expected = [
         [gx, gy, gz, x, y, z]
-        for gz in range(g[2]) for gy in range(g[1]) for gx in range(g[0])
-        for z in range(b[2]) for y in range(b[1]) for x in range(b[0])
-    ]  # fmt: skip
+        for gz in range(g[2])
+        for gy in range(g[1])
+        for gx in range(g[0])
+        for z in range(b[2])
+        for y in range(b[1])
+        for x in range(b[0])
+    ]
     assert out.tolist() == expected
 
 
@@ -114,7 +126,9 @@ def test_dynamic_shared_memory(device):
     assert x.tolist() == list(range(999, -1, -1))
 
 
-@pytest.mark.parametrize("name, dtype, n", [("float, 64", torch.float32, 64), ("long long, 32", torch.int64, 32)])
+@pytest.mark.parametrize(
+    "name, dtype, n", [("float, 64", torch.float32, 64), ("long long, 32", torch.int64, 32)]
+)
 def test_shared_memory_in_a_template(name, dtype, n, device):
     x = torch.arange(n, dtype=dtype, device=device)
     run(f"reverse_template<{name}>", 1, n, (x,), shared_mem=8 * n)
@@ -183,7 +197,9 @@ def emulated(name, grid, block, args):
 
 
 def test_a_failed_assertion_names_its_condition_thread_and_line():
-    with pytest.raises(KernelError, match=r"thread \(2,0,0\): assertion failed: threadIdx.x < n") as caught:
+    with pytest.raises(
+        KernelError, match=r"thread \(2,0,0\): assertion failed: threadIdx.x < n"
+    ) as caught:
         emulated("asserts", 1, 5, (2,))
     line = next(i for i, text in enumerate(TEXT.split("\n"), 1) if "void asserts" in text)
     assert (caught.value.kind, caught.value.line) == ("assert", line)
@@ -197,15 +213,21 @@ def test_blocks_spread_over_several_workers_give_the_same(monkeypatch):
 
 
 def test_shared_memory_holds_nan_before_it_is_written():
-    text = "__global__ void f(float* out) { __shared__ float s[4]; extern __shared__ float d[];\n" \
-           "out[2 * blockIdx.x] = s[threadIdx.x]; out[2 * blockIdx.x + 1] = d[threadIdx.x]; s[0] = d[0] = 1; }"
+    text = (
+        "__global__ void f(float* out) { __shared__ float s[4]; extern __shared__ float d[];\n"
+        "out[2 * blockIdx.x] = s[threadIdx.x]; out[2 * blockIdx.x + 1] = d[threadIdx.x]; s[0] = "
+        "d[0] = 1; }"
+    )
     out = torch.zeros(20)
     RawModule(text).get_function("f")(10, 1, (out,), shared_mem=16)
     assert out.isnan().all()
 
 
 def test_a_block_of_one_thread_passes_its_barriers_once():
-    text = "__global__ void f(int* x) { atomicAdd(x, 1); __syncthreads(); __syncthreads(); atomicAdd(x, 10); }"
+    text = (
+        "__global__ void f(int* x) {\n"
+        "  atomicAdd(x, 1); __syncthreads(); __syncthreads(); atomicAdd(x, 10);\n}"
+    )
     x = torch.zeros(1, dtype=torch.int32)
     RawModule(text).get_function("f")(3, 1, (x,))
     assert x.item() == 33

@@ -1,4 +1,5 @@
-"""What is wrong with a text is said with the text's own lines; what is outside the subset, in words."""
+"""What is wrong with a text is said with the text's own lines; what is outside the subset, in
+words."""
 
 import re
 
@@ -12,7 +13,10 @@ OUTSIDE = {
     "inline PTX": (BODY % 'asm volatile("nop;");', "inline PTX is outside"),
     "wmma": ("#include <mma.h>\n" + BODY % "", "wmma is outside"),
     "wmma names": (BODY % "wmma::fill_fragment(x, 0.0f);", "wmma is outside"),
-    "cooperative groups": ("#include <cooperative_groups.h>\n" + BODY % "", "cooperative groups are outside"),
+    "cooperative groups": (
+        "#include <cooperative_groups.h>\n" + BODY % "",
+        "cooperative groups are outside",
+    ),
     "cuda_pipeline": ("#include <cuda_pipeline.h>\n" + BODY % "", "copy_async"),
     "textures": (BODY % "x[0] = tex2D<float>(n, 1, 2);", "textures and surfaces are outside"),
     "C++ library header": ("#include <vector>\n" + BODY % "", "C\\+\\+ library"),
@@ -26,15 +30,23 @@ OUTSIDE = {
     "host code": (BODY % "cudaMalloc(&x, n);", "host code"),
     "shared initialiser": (BODY % "__shared__ int s = 3; x[0] = s;", "can't have an initialiser"),
     "shared constructor": (
-        "struct P { int a; __device__ P() : a(1) {} };\n" + BODY % "__shared__ P p[2]; x[0] = p[0].a;",
+        "struct P { int a; __device__ P() : a(1) {} };\n"
+        + BODY % "__shared__ P p[2]; x[0] = p[0].a;",
         "can't have a constructor",
     ),
     "device constructor": (
-        "struct P { int a; __device__ P() : a(*(volatile int*)&a + 1) {} };\n__device__ P p;\n" + BODY % "x[0] = p.a;",
+        "struct P { int a; __device__ P() : a(*(volatile int*)&a + 1) {} };\n__device__ P p;\n"
+        + BODY % "x[0] = p.a;",
         "has a constructor or an initial value",
     ),
-    "shared outside": ("extern __shared__ float s[];\n" + BODY % "x[0] = s[0];", "inside the kernel"),
-    "too much shared": (BODY % "__shared__ float s[20000]; s[n] = 1; x[0] = s[0];", "80000 bytes, .* at most 49152"),
+    "shared outside": (
+        "extern __shared__ float s[];\n" + BODY % "x[0] = s[0];",
+        "inside the kernel",
+    ),
+    "too much shared": (
+        BODY % "__shared__ float s[20000]; s[n] = 1; x[0] = s[0];",
+        "80000 bytes, .* at most 49152",
+    ),
 }
 
 
@@ -51,7 +63,9 @@ def test_an_error_has_the_texts_own_line_and_name():
         RawModule(text, filename="mine.cu").program()
     lines = [(d.file, d.line) for d in caught.value.diagnostics]
     assert lines[0] == ("mine.cu", 2) and ("mine.cu", 3) in lines
-    assert re.match(r"mine\.cu:2:\d+: .*y.* was not declared", str(caught.value)) or "y" in str(caught.value)
+    assert re.match(r"mine\.cu:2:\d+: .*y.* was not declared", str(caught.value)) or "y" in str(
+        caught.value
+    )
 
 
 def test_the_first_line_can_be_another_one_as_in_a_cell():
@@ -61,7 +75,10 @@ def test_the_first_line_can_be_another_one_as_in_a_cell():
 
 
 def test_lines_stay_right_behind_what_is_rewritten():
-    text = "#include <stdio.h>\n/* a\nb */\n" + BODY % "extern __shared__\n float\n s[];\n__shared__ int t[3],\n u;\nx[0] = y;"
+    text = (
+        "#include <stdio.h>\n/* a\nb */\n"
+        + BODY % "extern __shared__\n float\n s[];\n__shared__ int t[3],\n u;\nx[0] = y;"
+    )
     with pytest.raises(CompileError) as caught:
         RawModule(text).program()
     wanted = next(i for i, line in enumerate(text.split("\n"), 1) if line == "x[0] = y;")
@@ -74,7 +91,10 @@ def test_an_argument_of_the_wrong_kind_inside_the_text_is_an_error():
 
 
 def test_habitual_headers_are_no_error():
-    text = "#include <cuda_runtime.h>\n#include <cmath>\n#include <cstdint>\n#include <stdio.h>\n" + BODY % "x[0] = n;"
+    text = (
+        "#include <cuda_runtime.h>\n#include <cmath>\n#include <cstdint>\n#include <stdio.h>\n"
+        + BODY % "x[0] = n;"
+    )
     x = torch.zeros(1)
     RawModule(text).get_function("f")(1, 1, (x, 5))
     assert x.item() == 5
@@ -91,7 +111,9 @@ def test_scalar_t_must_be_one_of_three():
         RawModule(BODY % "", scalar_t="int8")
 
 
-@pytest.mark.parametrize("scalar_t, size", [("bf16", 2), ("fp16", 2), (torch.float32, 4), ("half", 2)])
+@pytest.mark.parametrize(
+    "scalar_t, size", [("bf16", 2), ("fp16", 2), (torch.float32, 4), ("half", 2)]
+)
 def test_scalar_t_stands_for_a_type(scalar_t, size):
     x = torch.zeros(1)
     RawModule(BODY % "x[0] = sizeof(scalar_t);", scalar_t=scalar_t).get_function("f")(1, 1, (x, 0))

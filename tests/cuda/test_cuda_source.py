@@ -45,8 +45,11 @@ def test_a_kernel_is_found_however_it_is_written(head):
 
 
 def test_kernels_in_comments_strings_and_macros_are_none():
-    code = '// __global__ void a(int n)\n/* __global__ void b() */ const char* s = "__global__ void c()";\n' \
-           "#define K(x) __global__ \\\n  void x(int n)\n__global__ void d();"
+    code = (
+        "// __global__ void a(int n)\n/* __global__ void b() */\n"
+        'const char* s = "__global__ void c()";\n'
+        "#define K(x) __global__ \\\n  void x(int n)\n__global__ void d();"
+    )
     assert list(Source(code, "a.cu").kernels) == ["d"]
 
 
@@ -63,7 +66,10 @@ def test_blanking_keeps_every_position_and_newline():
 
 
 def test_dynamic_shared_memory_becomes_a_pointer_in_its_own_line():
-    code = "__global__ void f() {\n  extern __shared__ __align__(16) float s[];\n  extern volatile __shared__ int t[];\n}"
-    text = Source(code.replace("volatile __shared__", "__shared__ volatile"), "a.cu").for_host()
+    code = (
+        "__global__ void f() {\n  extern __shared__ __align__(16) float s[];\n"
+        "  extern __shared__ volatile int t[];\n}"
+    )
+    text = Source(code, "a.cu").for_host()
     assert "float* s = emu::dynamic_shared<float>();" in text.split("\n")[1]
     assert "volatile int* t = emu::dynamic_shared<int>();" in text.split("\n")[2]

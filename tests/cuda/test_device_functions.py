@@ -23,7 +23,8 @@ def module() -> RawModule:
 def matrices(dtype: torch.dtype, device: str) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     return tuple(
-        torch.randn(shape, generator=generator).to(dtype).to(device) for shape in ((16, 16), (16, 8))
+        torch.randn(shape, generator=generator).to(dtype).to(device)
+        for shape in ((16, 16), (16, 8))
     )
 
 
@@ -41,7 +42,9 @@ def test_ldmatrix_brings_what_mma_needs(type_, device):
     a, b = matrices(TYPES[type_], device)
     c = torch.zeros(16, 8, device=device)
     module().get_function(f"mma_from_shared<{type_}>")(1, 32, (c, a, b))
-    torch.testing.assert_close(c.cpu().double(), a.cpu().double() @ b.cpu().double(), rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        c.cpu().double(), a.cpu().double() @ b.cpu().double(), rtol=0, atol=1e-5
+    )
 
 
 def test_mma_adds_up_numbers_that_are_exact_in_its_types(device):
@@ -79,5 +82,7 @@ def test_streaming_loads_and_stores_move_all_bits(type_, device):
 
 def test_a_warp_that_is_not_whole_cannot_multiply():
     a, b = matrices(torch.bfloat16, "cpu")
-    with pytest.raises(KernelError, match="mma_m16n8k16 needs all 32 lanes of the warp; this warp has 16"):
+    with pytest.raises(
+        KernelError, match="mma_m16n8k16 needs all 32 lanes of the warp; this warp has 16"
+    ):
         module().get_function("mma_tile<__nv_bfloat16>")(1, 16, (torch.zeros(16, 8), a, b))

@@ -67,19 +67,36 @@ def cases_of(short: str) -> dict[str, Case]:
         "explicit_from_float": Case(f"{t}(x)", t, ("float",), (A,), lambda x: x),
         "explicit_to_float": Case("float(x)", "float", (t,), (a,), lambda x: x),
         "as_ushort": Case(
-            f"__{c}_as_ushort(x)", "unsigned short", (t,), (a,),
+            f"__{c}_as_ushort(x)",
+            "unsigned short",
+            (t,),
+            (a,),
             lambda x: torch.tensor(x, dtype=DTYPES[t]).view(torch.int16).item(),
         ),
         "ushort_as": Case(f"__ushort_as_{c}(__{c}_as_ushort(x))", t, (t,), (a,), lambda x: x),
-        "hadd2_low": binary(f"__low2{c}(__hadd2(__halves2{pair}(x, y), __halves2{pair}(y, y)))", lambda x, y: x + y),
-        "hmul2_high": binary(f"__high2{c}(__hmul2(__halves2{pair}(x, y), __halves2{pair}(x, x)))", lambda x, y: x * y),
-        "hfma2": binary(
-            f"__hfma2(__halves2{pair}(x, x), __halves2{pair}(y, y), __halves2{pair}(x, x)).y", lambda x, y: x * y + x
+        "hadd2_low": binary(
+            f"__low2{c}(__hadd2(__halves2{pair}(x, y), __halves2{pair}(y, y)))", lambda x, y: x + y
         ),
-        "pair_of_floats": Case(f"__floats2{pair}_rn(x, 2 * x).y", t, ("float",), (A,), lambda x: 2 * x),
-        "pair_to_floats": Case(f"__{pair}2float2(__{c}2{pair}(x)).y" if short == "fp16" else
-                               "__bfloat1622float2(__bfloat162bfloat162(x)).y", "float", (t,), (a,), lambda x: x),
-    }  # fmt: skip
+        "hmul2_high": binary(
+            f"__high2{c}(__hmul2(__halves2{pair}(x, y), __halves2{pair}(x, x)))", lambda x, y: x * y
+        ),
+        "hfma2": binary(
+            f"__hfma2(__halves2{pair}(x, x), __halves2{pair}(y, y), __halves2{pair}(x, x)).y",
+            lambda x, y: x * y + x,
+        ),
+        "pair_of_floats": Case(
+            f"__floats2{pair}_rn(x, 2 * x).y", t, ("float",), (A,), lambda x: 2 * x
+        ),
+        "pair_to_floats": Case(
+            f"__{pair}2float2(__{c}2{pair}(x)).y"
+            if short == "fp16"
+            else "__bfloat1622float2(__bfloat162bfloat162(x)).y",
+            "float",
+            (t,),
+            (a,),
+            lambda x: x,
+        ),
+    }
     return {f"{short}_{name}": case for name, case in cases.items()}
 
 
@@ -132,7 +149,8 @@ def test_each_of_the_65536_values_becomes_its_float(short, device):
 
 
 def hard_floats(dtype: torch.dtype) -> torch.Tensor:
-    """Around each value of the type: itself, the halfway point above it, and their neighbours in float."""
+    """Around each value of the type: itself, the halfway point above it, and their neighbours in
+    float."""
     values = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype).float()
     step = torch.tensor(1, dtype=torch.int32)
     above = (torch.arange(65536, dtype=torch.int32) + 1).to(torch.int16).view(dtype).float()
@@ -156,8 +174,12 @@ def test_doubles_are_rounded_once_not_by_way_of_float(short, device):
     t = TYPES[short][0]
     dtype = DTYPES[t]
     ulp = 2**-7 if short == "bf16" else 2**-10
-    # Just above and just below a tie, by less than float can tell: the tie of 1 would go down, that of 1 + ulp up.
-    x = torch.tensor([1 + ulp / 2 + 2**-40, 1 + ulp / 2 - 2**-40, 1 + 1.5 * ulp - 2**-40] * 256, dtype=torch.float64)
+    # Just above and just below a tie, by less than float can tell: the tie of 1 would go down, that
+    # of 1 + ulp up.
+    x = torch.tensor(
+        [1 + ulp / 2 + 2**-40, 1 + ulp / 2 - 2**-40, 1 + 1.5 * ulp - 2**-40] * 256,
+        dtype=torch.float64,
+    )
     out = torch.zeros(x.shape, dtype=dtype, device=device)
     rounding().get_function(f"from_double<{t}>")((3,), (256,), (x.to(device), out))
     assert out.cpu()[:3].tolist() == [1 + ulp, 1.0, 1 + ulp]

@@ -14,13 +14,17 @@ __global__ void scale(float* out, const float* x, int n, float factor) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] = factor * x[i];
 }
-__global__ void kinds(const __nv_bfloat16* bf16, const __half* fp16, const long long* i64, const bool* flags,
-                      const unsigned char* bytes, const float4* quads, const void* any, const uint4* raw, int* out) {
-  out[0] = (bf16 ? float(bf16[0]) : 0) + (fp16 ? float(fp16[0]) : 0) + (i64 ? i64[0] : 0) + (flags ? flags[0] : 0) +
-           (bytes ? bytes[0] : 0) + (quads ? quads[0].x : 0) + (any != nullptr) + (raw ? (int)raw[0].x : 0);
+__global__ void kinds(const __nv_bfloat16* bf16, const __half* fp16, const long long* i64,
+                      const bool* flags, const unsigned char* bytes, const float4* quads,
+                      const void* any, const uint4* raw, int* out) {
+  float sum = (bf16 ? float(bf16[0]) : 0) + (fp16 ? float(fp16[0]) : 0) + (i64 ? i64[0] : 0);
+  sum += (flags ? flags[0] : 0) + (bytes ? bytes[0] : 0) + (quads ? quads[0].x : 0);
+  out[0] = sum + (any != nullptr) + (raw ? (int)raw[0].x : 0);
 }
-__global__ void numbers(double* out, bool b, signed char c, unsigned u, long long l, __half h, __nv_bfloat16 g, Pair p) {
-  out[0] = b; out[1] = c; out[2] = u; out[3] = l; out[4] = float(h); out[5] = float(g); out[6] = p.a; out[7] = p.b;
+__global__ void numbers(double* out, bool b, signed char c, unsigned u, long long l, __half h,
+                        __nv_bfloat16 g, Pair p) {
+  out[0] = b; out[1] = c; out[2] = u; out[3] = l;
+  out[4] = float(h); out[5] = float(g); out[6] = p.a; out[7] = p.b;
 }
 """
 
@@ -65,9 +69,18 @@ def test_all_kinds_of_pointers(module, device):
         return torch.full((16,), value, dtype=dtype, device=device)
 
     launch(
-        module, of(1, torch.bfloat16), of(20, torch.float16), of(300, torch.int64), of(True, torch.bool),
-        of(2, torch.uint8), of(4000.0, torch.float32), of(0, torch.int8), of(50000, torch.int32), out, name="kinds",
-    )  # fmt: skip
+        module,
+        of(1, torch.bfloat16),
+        of(20, torch.float16),
+        of(300, torch.int64),
+        of(True, torch.bool),
+        of(2, torch.uint8),
+        of(4000.0, torch.float32),
+        of(0, torch.int8),
+        of(50000, torch.int32),
+        out,
+        name="kinds",
+    )
     assert out.item() == 1 + 20 + 300 + 1 + 2 + 4000 + 1 + 50000
 
 
@@ -93,19 +106,55 @@ def test_all_kinds_of_numbers_and_a_struct(module, device):
 
 
 WRONG = {
-    "too few": (lambda x: (x, x), TypeError, r"scale takes 4 arguments \(float\* out, const float\* x, int n, .* got 2"),
+    "too few": (
+        lambda x: (x, x),
+        TypeError,
+        r"scale takes 4 arguments \(float\* out, const float\* x, int n, .* got 2",
+    ),
     "too many": (lambda x: (x, x, 1, 1.0, 1), TypeError, "scale takes 4 arguments .* got 5"),
-    "dtype": (lambda x: (x, x.double(), 1, 1.0), TypeError, "argument 2, `x`, is const float.* needs float32; .* is float64"),
-    "address": (lambda x: (x, x.data_ptr(), 1, 1.0), TypeError, "argument 2, `x`, .* got int .*data_ptr"),
+    "dtype": (
+        lambda x: (x, x.double(), 1, 1.0),
+        TypeError,
+        "argument 2, `x`, is const float.* needs float32; .* is float64",
+    ),
+    "address": (
+        lambda x: (x, x.data_ptr(), 1, 1.0),
+        TypeError,
+        "argument 2, `x`, .* got int .*data_ptr",
+    ),
     "list": (lambda x: (x, [1.0], 1, 1.0), TypeError, "argument 2, `x`, .* got list"),
-    "transposed": (lambda x: (x.view(2, 4).t(), x, 1, 1.0), ValueError, r"argument 1, `out`, is not contiguous.*out.contiguous"),
+    "transposed": (
+        lambda x: (x.view(2, 4).t(), x, 1, 1.0),
+        ValueError,
+        r"argument 1, `out`, is not contiguous.*out.contiguous",
+    ),
     "strided": (lambda x: (x, x[::2], 1, 1.0), ValueError, "argument 2, `x`, is not contiguous"),
-    "float for int": (lambda x: (x, x, 8.0, 1.0), TypeError, "argument 3, `n`, is int and needs a whole number; got float"),
-    "text": (lambda x: (x, x, 8, "2"), TypeError, "argument 4, `factor`, is float and needs a number; got str"),
-    "tensor for number": (lambda x: (x, x, x[0], 1.0), TypeError, r"argument 3, `n`, is int, a number; got an array .*\.item\(\)"),
-    "too large": (lambda x: (x, x, 2**31, 1.0), ValueError, "argument 3, `n`, is int, which holds -2147483648 to 2147483647; got 2147483648"),
-    "none for a number": (lambda x: (x, x, None, 1.0), TypeError, "argument 3, `n`, .* got NoneType"),
-}  # fmt: skip
+    "float for int": (
+        lambda x: (x, x, 8.0, 1.0),
+        TypeError,
+        "argument 3, `n`, is int and needs a whole number; got float",
+    ),
+    "text": (
+        lambda x: (x, x, 8, "2"),
+        TypeError,
+        "argument 4, `factor`, is float and needs a number; got str",
+    ),
+    "tensor for number": (
+        lambda x: (x, x, x[0], 1.0),
+        TypeError,
+        r"argument 3, `n`, is int, a number; got an array .*\.item\(\)",
+    ),
+    "too large": (
+        lambda x: (x, x, 2**31, 1.0),
+        ValueError,
+        "argument 3, `n`, is int, which holds -2147483648 to 2147483647; got 2147483648",
+    ),
+    "none for a number": (
+        lambda x: (x, x, None, 1.0),
+        TypeError,
+        "argument 3, `n`, .* got NoneType",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -124,7 +173,13 @@ def test_a_wrong_argument_is_named(module, x, case):
         ((1, 65536), (32,), 0, ValueError, "grid.y is 65536, it must be 1 to 65535"),
         ((1,), (0,), 0, ValueError, "block.x is 0, it must be 1 to 1024"),
         ((1,), (1, 1, 65), 0, ValueError, "block.z is 65, it must be 1 to 64"),
-        ((1,), (32, 33), 0, ValueError, r"block \(32, 33\) has 1056 threads; a block has at most 1024"),
+        (
+            (1,),
+            (32, 33),
+            0,
+            ValueError,
+            r"block \(32, 33\) has 1056 threads; a block has at most 1024",
+        ),
         ((1.0,), (32,), 0, TypeError, "grid.x must be a whole number, got 1.0"),
         ("1", (32,), 0, TypeError, "grid must be a tuple of one to three whole numbers"),
         ((1,), (1, 1, 1, 1), 0, TypeError, "block must be a tuple of one to three whole numbers"),
@@ -139,7 +194,7 @@ def test_a_wrong_geometry_is_named(module, x, grid, block, shared_mem, error, me
 
 
 def test_arguments_must_be_a_tuple(module, x):
-    with pytest.raises(TypeError, match="the arguments must be a tuple"):
+    with pytest.raises(TypeError, match=r"the arguments must be a tuple"):
         module.get_function("scale")((1,), (32,), x)
 
 
@@ -148,14 +203,16 @@ def test_a_read_only_array_can_be_read_but_not_written(module):
     x.flags.writeable = False
     launch(module, out, x, 8, 2.0)
     assert out.tolist() == [2.0] * 8
-    with pytest.raises(ValueError, match="argument 1, `out`, is written by the kernel .* read-only"):
+    with pytest.raises(
+        ValueError, match=r"argument 1, `out`, is written by the kernel .* read-only"
+    ):
         launch(module, x, out, 8, 2.0)
 
 
 def test_an_array_that_begins_off_its_alignment_is_refused(module, device):
     quads = torch.zeros(17, device=device)[1:]
     out = torch.zeros(1, dtype=torch.int32, device=device)
-    with pytest.raises(ValueError, match="argument 6, `quads`, .* not aligned to 16 bytes"):
+    with pytest.raises(ValueError, match=r"argument 6, `quads`, .* not aligned to 16 bytes"):
         launch(module, *[None] * 5, quads, None, None, out, name="kinds")
 
 
@@ -165,25 +222,29 @@ def test_arrays_on_two_devices_are_refused(module):
         pytest.skip("no NVIDIA GPU here")
     x = torch.zeros(8)
     for args in ((x.cuda(), x, 8, 1.0), (x, x.cuda(), 8, 1.0)):
-        with pytest.raises(TypeError, match="argument 2, `x`, is on .*, but `out` is on"):
+        with pytest.raises(TypeError, match=r"argument 2, `x`, is on .*, but `out` is on"):
             launch(module, *args)
 
 
 def test_a_tensor_on_a_device_that_runs_no_kernels_is_refused(module):
     x = torch.zeros(8, device="meta")
-    with pytest.raises(TypeError, match="argument 1, `out`, is on meta"):
+    with pytest.raises(TypeError, match=r"argument 1, `out`, is on meta"):
         launch(module, x, x, 8, 1.0)
 
 
 def test_an_unknown_kernel_is_answered_with_the_known_ones(module):
-    with pytest.raises(ValueError, match="no kernel called 'scales'; it has: scale, kinds, numbers"):
+    with pytest.raises(
+        ValueError, match=r"no kernel called 'scales'; it has: scale, kinds, numbers"
+    ):
         module.get_function("scales")
 
 
 def test_a_template_needs_its_arguments():
     text = "template <class T> __global__ void fill(T* x) { x[threadIdx.x] = T(1); }"
     module = RawModule(text)
-    with pytest.raises(ValueError, match="fill is a template: say which one, for example fill<float>"):
+    with pytest.raises(
+        ValueError, match=r"fill is a template: say which one, for example fill<float>"
+    ):
         module.get_function("fill")
     x = torch.zeros(4, dtype=torch.int64)
     module.get_function("fill<long long>")(1, 4, (x,))

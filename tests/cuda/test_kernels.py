@@ -33,7 +33,9 @@ def test_rms_norm(scalar_t, rows, hidden_size, device):
         (rows,), (256,), (out, x.to(device), weight.to(device), hidden_size, 1e-6)
     )
     expected = rms_norm(x, weight, 1e-6)
-    torch.testing.assert_close(out.cpu().double(), expected, rtol=1.01 * ROUNDING[scalar_t], atol=1e-6)
+    torch.testing.assert_close(
+        out.cpu().double(), expected, rtol=1.01 * ROUNDING[scalar_t], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("m, n, k", [(16, 16, 16), (1, 1, 1), (50, 33, 70)])
@@ -47,7 +49,10 @@ def test_tiled_gemm(m, n, k, device):
 
 
 @pytest.mark.parametrize("scalar_t", DTYPES)
-@pytest.mark.parametrize("num_heads, num_kv_heads, block_size, head_dim", [(4, 1, 16, 64), (6, 6, 8, 64), (6, 2, 16, 128)])
+@pytest.mark.parametrize(
+    "num_heads, num_kv_heads, block_size, head_dim",
+    [(4, 1, 16, 64), (6, 6, 8, 64), (6, 2, 16, 128)],
+)
 def test_paged_attention(scalar_t, num_heads, num_kv_heads, block_size, head_dim, device):
     generator = torch.Generator().manual_seed(2)
     seq_lens = torch.tensor([0, 1, 7, 17, 33, 129], dtype=torch.int32)
@@ -69,4 +74,6 @@ def test_paged_attention(scalar_t, num_heads, num_kv_heads, block_size, head_dim
         shared_mem=4 * (head_dim + 2) * 4,
     )
     expected = paged_attention(q, *caches, tables, seq_lens, head_dim**-0.5)
-    torch.testing.assert_close(out.cpu().double(), expected, rtol=1.1 * ROUNDING[scalar_t], atol=2e-5)
+    torch.testing.assert_close(
+        out.cpu().double(), expected, rtol=1.1 * ROUNDING[scalar_t], atol=2e-5
+    )

@@ -1,7 +1,8 @@
-"""Float functions against Python's math in double precision (CUDA Math API, "Single Precision ...").
+"""Float functions against Python's math in double precision (CUDA Math API, "Single Precision
+...").
 
-In the emulator the fast versions (__expf ...) are as exact as the others; the GPU's tolerances are its own documented
-error bounds, rounded up.
+In the emulator the fast versions (__expf ...) are as exact as the others; the GPU's tolerances are
+its own documented error bounds, rounded up.
 """
 
 import math
@@ -70,8 +71,20 @@ CASES = {
     "atan2f": two("atan2f(x, y)", ANY, POSITIVE, math.atan2),
     "hypotf": two("hypotf(x, y)", ANY, POSITIVE, math.hypot),
     "copysignf": two("copysignf(x, y)", POSITIVE, ANY, math.copysign, 0.0),
-    "fmaxf_nan": two("fmaxf(x, y)", (NAN, 1.0, 2.0), (5.0, NAN, 3.0), lambda x, y: max(v for v in (x, y) if v == v), 0.0),
-    "fminf_nan": two("fminf(x, y)", (NAN, 1.0, 2.0), (5.0, NAN, 3.0), lambda x, y: min(v for v in (x, y) if v == v), 0.0),
+    "fmaxf_nan": two(
+        "fmaxf(x, y)",
+        (NAN, 1.0, 2.0),
+        (5.0, NAN, 3.0),
+        lambda x, y: max(v for v in (x, y) if v == v),
+        0.0,
+    ),
+    "fminf_nan": two(
+        "fminf(x, y)",
+        (NAN, 1.0, 2.0),
+        (5.0, NAN, 3.0),
+        lambda x, y: min(v for v in (x, y) if v == v),
+        0.0,
+    ),
     "max_float": two("max(x, y)", ANY, UNIT, max, 0.0),
     "min_float": two("min(x, y)", ANY, UNIT, min, 0.0),
     "fabsf": one("fabsf(x)", ANY, abs, 0.0),
@@ -82,8 +95,13 @@ CASES = {
     "rintf": one("rintf(x)", HALVES, half_even, 0.0),
     "roundf": one("roundf(x)", HALVES, lambda x: math.copysign(math.floor(abs(x) + 0.5), x), 0.0),
     # One rounding: 1 + 2^-23 squared minus 1 keeps its last bit.
-    "fmaf": Case("fmaf(x, y, z)", "float", ("float",) * 3, ((1 + ULP, 3.0), (1 + ULP, 2.0), (-1.0, 1.0)),
-                 lambda x, y, z: x * y + z),
+    "fmaf": Case(
+        "fmaf(x, y, z)",
+        "float",
+        ("float",) * 3,
+        ((1 + ULP, 3.0), (1 + ULP, 2.0), (-1.0, 1.0)),
+        lambda x, y, z: x * y + z,
+    ),
     "isnan": Case("isnan(x)", "bool", ("float",), ((NAN, INF, 1.0),), math.isnan),
     "isinf": Case("isinf(x)", "bool", ("float",), ((NAN, INF, -INF, 1.0),), math.isinf),
     "isfinite": Case("isfinite(x)", "bool", ("float",), ((NAN, INF, -INF, 1.0),), math.isfinite),
@@ -99,26 +117,66 @@ CASES = {
     "fast_cos": one("__cosf(x)", UNIT, math.cos, gpu_rtol=1e-5, atol=1e-6),
     "fast_tan": one("__tanf(x)", UNIT, math.tan, gpu_rtol=1e-5, atol=1e-6),
     "fast_divide": two("__fdividef(x, y)", ANY, POSITIVE, lambda x, y: x / y),
-    "saturate": one("__saturatef(x)", (-1.0, 0.0, 0.25, 1.0, 7.0), lambda x: min(1.0, max(0.0, x)), 0.0),
+    "saturate": one(
+        "__saturatef(x)", (-1.0, 0.0, 0.25, 1.0, 7.0), lambda x: min(1.0, max(0.0, x)), 0.0
+    ),
     "add_rn": two("__fadd_rn(x, y)", ANY, POSITIVE, lambda x, y: x + y, ULP),
     "mul_rn": two("__fmul_rn(x, y)", ANY, POSITIVE, lambda x, y: x * y, ULP),
     "div_rn": two("__fdiv_rn(x, y)", ANY, POSITIVE, lambda x, y: x / y, ULP),
     "rcp_rn": one("__frcp_rn(x)", POSITIVE, lambda x: 1 / x, ULP),
     "sqrt_rn": one("__fsqrt_rn(x)", POSITIVE, math.sqrt, ULP),
     "rsqrt_rn": one("__frsqrt_rn(x)", POSITIVE, lambda x: 1 / math.sqrt(x), ULP),
-    "float2int_rn": Case("__float2int_rn(x)", "int", ("float",), (EXTREME,), lambda x: saturating(x, *I32, half_even)),
-    "float2int_rz": Case("__float2int_rz(x)", "int", ("float",), (EXTREME,), lambda x: saturating(x, *I32, math.trunc)),
-    "float2int_rd": Case("__float2int_rd(x)", "int", ("float",), (EXTREME,), lambda x: saturating(x, *I32, math.floor)),
-    "float2int_ru": Case("__float2int_ru(x)", "int", ("float",), (EXTREME,), lambda x: saturating(x, *I32, math.ceil)),
-    "float2uint_rn": Case("__float2uint_rn(x)", "unsigned", ("float",), (EXTREME,), lambda x: saturating(x, *U32, half_even)),
-    "float2uint_rz": Case("__float2uint_rz(x)", "unsigned", ("float",), (EXTREME,), lambda x: saturating(x, *U32, math.trunc)),
-    "int2float_rn": Case("__int2float_rn(x)", "float", ("int",), ((1, -7, 2**24 + 1, 2**31 - 1),), float),
+    "float2int_rn": Case(
+        "__float2int_rn(x)", "int", ("float",), (EXTREME,), lambda x: saturating(x, *I32, half_even)
+    ),
+    "float2int_rz": Case(
+        "__float2int_rz(x)",
+        "int",
+        ("float",),
+        (EXTREME,),
+        lambda x: saturating(x, *I32, math.trunc),
+    ),
+    "float2int_rd": Case(
+        "__float2int_rd(x)",
+        "int",
+        ("float",),
+        (EXTREME,),
+        lambda x: saturating(x, *I32, math.floor),
+    ),
+    "float2int_ru": Case(
+        "__float2int_ru(x)", "int", ("float",), (EXTREME,), lambda x: saturating(x, *I32, math.ceil)
+    ),
+    "float2uint_rn": Case(
+        "__float2uint_rn(x)",
+        "unsigned",
+        ("float",),
+        (EXTREME,),
+        lambda x: saturating(x, *U32, half_even),
+    ),
+    "float2uint_rz": Case(
+        "__float2uint_rz(x)",
+        "unsigned",
+        ("float",),
+        (EXTREME,),
+        lambda x: saturating(x, *U32, math.trunc),
+    ),
+    "int2float_rn": Case(
+        "__int2float_rn(x)", "float", ("int",), ((1, -7, 2**24 + 1, 2**31 - 1),), float
+    ),
     "float_as_int": Case("__float_as_int(x)", "int", ("float",), (ANY,), bits),
-    "int_as_float": Case("__int_as_float(__float_as_int(x))", "float", ("float",), (ANY,), lambda x: x),
-    "uint_as_float": Case("__uint_as_float(__float_as_uint(x))", "float", ("float",), (ANY,), lambda x: x),
-    "double_bits": Case("__longlong_as_double(__double_as_longlong(x))", "double", ("double",), (ANY,), lambda x: x),
-    "rsqrt_double": Case("rsqrt(x)", "double", ("double",), (POSITIVE,), lambda x: 1 / math.sqrt(x), 1e-15),
-}  # fmt: skip
+    "int_as_float": Case(
+        "__int_as_float(__float_as_int(x))", "float", ("float",), (ANY,), lambda x: x
+    ),
+    "uint_as_float": Case(
+        "__uint_as_float(__float_as_uint(x))", "float", ("float",), (ANY,), lambda x: x
+    ),
+    "double_bits": Case(
+        "__longlong_as_double(__double_as_longlong(x))", "double", ("double",), (ANY,), lambda x: x
+    ),
+    "rsqrt_double": Case(
+        "rsqrt(x)", "double", ("double",), (POSITIVE,), lambda x: 1 / math.sqrt(x), 1e-15
+    ),
+}
 
 
 @cache

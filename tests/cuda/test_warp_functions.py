@@ -1,4 +1,5 @@
-"""Warp functions mean what the CUDA C++ programming guide says, sections "Warp Vote" to "Warp Shuffle Functions"."""
+"""Warp functions mean what the CUDA C++ programming guide says, sections "Warp Vote" to "Warp
+Shuffle Functions"."""
 
 from functools import cache
 from pathlib import Path

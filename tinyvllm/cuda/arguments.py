@@ -1,8 +1,10 @@
-"""Turns Python's arguments into a kernel's: every mistake is a sentence that names the parameter, before any launch.
+"""Turns Python's arguments into a kernel's: every mistake is a sentence that names the parameter,
+before any launch.
 
-A pointer takes an array (torch, numpy, cupy) of its element type, contiguous and on the kernel's side, or None for a
-null pointer. A scalar takes a Python or numpy number, converted to the parameter's own type: `float eps` never
-receives a double. The types come from the compiler (host/signature.h), the names from the text.
+A pointer takes an array (torch, numpy, cupy) of its element type, contiguous and on the kernel's
+side, or None for a null pointer. A scalar takes a Python or numpy number, converted to the
+parameter's own type: `float eps` never receives a double. The types come from the compiler
+(host/signature.h), the names from the text.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-# code in host/signature.h -> C++ name, numpy type of a scalar, torch dtypes and numpy kinds+sizes of an array
+# code in host/signature.h -> C++ name, numpy type of a scalar, torch dtypes and numpy kinds+sizes
+# of an array
 _TYPES: dict[int, tuple[str, type | None, tuple, tuple[str, ...]]] = {
     2: ("bool", np.bool_, (torch.bool,), ("b1",)),
     3: ("char", np.int8, (torch.int8,), ("i1",)),
@@ -41,14 +44,26 @@ _TYPES: dict[int, tuple[str, type | None, tuple, tuple[str, ...]]] = {
     14: ("double", np.float64, (torch.float64,), ("f8",)),
 }
 _EXPECTED_DTYPE = {
-    2: "bool", 3: "int8", 4: "uint8", 5: "int16", 6: "uint16", 7: "int32", 8: "uint32", 9: "int64", 10: "uint64",
-    11: "float16", 12: "bfloat16", 13: "float32", 14: "float64",
-}  # fmt: skip
+    2: "bool",
+    3: "int8",
+    4: "uint8",
+    5: "int16",
+    6: "uint16",
+    7: "int32",
+    8: "uint32",
+    9: "int64",
+    10: "uint64",
+    11: "float16",
+    12: "bfloat16",
+    13: "float32",
+    14: "float64",
+}
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel. `bytes` and `alignment` are those of the value, or of what is pointed to."""
+    """One parameter of a kernel. `bytes` and `alignment` are those of the value, or of what is
+    pointed to."""
 
     name: str
     position: int
@@ -84,7 +99,8 @@ class Parameter:
 
 
 def parameters_of(table: list[int], names: tuple[str, ...]) -> tuple[Parameter, ...]:
-    """Parameters from a table of host/signature.h, five numbers each, and their names in the text."""
+    """Parameters from a table of host/signature.h, five numbers each, and their names in the
+    text."""
     count = len(table) // 5
     if len(names) != count:  # made by a macro
         names = tuple(f"arg{i}" for i in range(count))
@@ -120,7 +136,8 @@ def side_of(args: tuple) -> str | None:
 def check_count(kernel: str, parameters: tuple[Parameter, ...], args: tuple) -> None:
     if not isinstance(args, (tuple, list)):
         raise TypeError(
-            f"{kernel}: the arguments must be a tuple, kernel(grid, block, (x, y, n)); got {type(args).__name__}"
+            f"{kernel}: the arguments must be a tuple, kernel(grid, block, (x, y, n)); got "
+            f"{type(args).__name__}"
         )
     if len(args) != len(parameters):
         names = ", ".join(f"{p.declaration} {p.name}" for p in parameters)
@@ -146,7 +163,8 @@ def array(kernel: str, p: Parameter, value: object) -> ArrayArgument:
 
 def _wrong_dtype(kernel: str, p: Parameter, dtype: object) -> TypeError:
     return TypeError(
-        f"{kernel}: {p.label} is {p.declaration} and needs {_EXPECTED_DTYPE[p.code]}; the array given is {dtype}"
+        f"{kernel}: {p.label} is {p.declaration} and needs {_EXPECTED_DTYPE[p.code]}; the array "
+        f"given is {dtype}"
     )
 
 
@@ -160,7 +178,8 @@ def _torch_array(kernel: str, p: Parameter, t: torch.Tensor) -> ArrayArgument:
         raise _wrong_dtype(kernel, p, str(t.dtype).removeprefix("torch."))
     if not t.is_contiguous():
         raise ValueError(
-            f"{kernel}: {p.label} is not contiguous (shape {tuple(t.shape)}, strides {t.stride()}): pass "
+            f"{kernel}: {p.label} is not contiguous (shape {tuple(t.shape)}, strides "
+            f"{t.stride()}): pass "
             f"{p.name}.contiguous()" + ("" if p.const else ", and copy the result back")
         )
     if t.device.type not in ("cpu", "cuda"):
@@ -183,7 +202,8 @@ def _numpy_array(kernel: str, p: Parameter, a: np.ndarray) -> ArrayArgument:
         raise _wrong_dtype(kernel, p, a.dtype)
     if not a.flags.c_contiguous:
         raise ValueError(
-            f"{kernel}: {p.label} is not contiguous (shape {a.shape}, strides {a.strides} bytes): pass "
+            f"{kernel}: {p.label} is not contiguous (shape {a.shape}, strides {a.strides} "
+            f"bytes): pass "
             f"np.ascontiguousarray({p.name})"
         )
     if not a.flags.writeable and not p.const:
@@ -221,14 +241,16 @@ def _cuda_array(kernel: str, p: Parameter, value: object) -> ArrayArgument:
 def _aligned(kernel: str, p: Parameter, a: ArrayArgument) -> ArrayArgument:
     if a.address % p.alignment:
         raise ValueError(
-            f"{kernel}: {p.label} is {p.declaration} of {p.bytes} bytes, and the array's first element is not aligned to "
+            f"{kernel}: {p.label} is {p.declaration} of {p.bytes} bytes, and the array's first "
+            f"element is not aligned to "
             f"{p.alignment} bytes (it is a view that begins inside another array): pass a copy"
         )
     return a
 
 
 def scalar(kernel: str, p: Parameter, value: object) -> np.generic:
-    """Checks a number and converts it to the parameter's type. Raises TypeError (kind) or ValueError (range)."""
+    """Checks a number and converts it to the parameter's type. Raises TypeError (kind) or
+    ValueError (range)."""
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         value = value.item()
     if p.code == 0 or isinstance(value, np.void):
@@ -236,14 +258,15 @@ def scalar(kernel: str, p: Parameter, value: object) -> np.generic:
     is_float = p.code >= 11
     if isinstance(value, torch.Tensor | np.ndarray):
         raise TypeError(
-            f"{kernel}: {p.label} is {p.declaration}, a number; got an array of shape {tuple(value.shape)}"
-            + (": pass its .item()" if math.prod(value.shape) == 1 else "")
+            f"{kernel}: {p.label} is {p.declaration}, a number; got an array of shape "
+            f"{tuple(value.shape)}" + (": pass its .item()" if math.prod(value.shape) == 1 else "")
         )
     if not isinstance(value, (bool, int, float) if is_float or p.code == 2 else (bool, int)) or (
         p.code == 2 and isinstance(value, float)
     ):
         raise TypeError(
-            f"{kernel}: {p.label} is {p.declaration} and needs {'a number' if is_float else 'a whole number'}; "
+            f"{kernel}: {p.label} is {p.declaration} and needs "
+            f"{'a number' if is_float else 'a whole number'}; "
             f"got {type(value).__name__} {value!r}"
         )
     if p.code == 11:
@@ -257,7 +280,8 @@ def scalar(kernel: str, p: Parameter, value: object) -> np.generic:
         limits = np.iinfo(type_)
         if not limits.min <= value <= limits.max:
             raise ValueError(
-                f"{kernel}: {p.label} is {p.declaration}, which holds {limits.min} to {limits.max}; got {value}"
+                f"{kernel}: {p.label} is {p.declaration}, which holds {limits.min} to "
+                f"{limits.max}; got {value}"
             )
     return type_(value)
 
@@ -276,7 +300,8 @@ def convert(
 ) -> list[ArrayArgument | np.generic | None]:
     """All arguments, checked: an ArrayArgument or None for a pointer, a numpy scalar for a number.
 
-    Raises TypeError or ValueError naming the parameter; TypeError if the arrays are not on one device.
+    Raises TypeError or ValueError naming the parameter; TypeError if the arrays are not on one
+    device.
     """
     check_count(kernel, parameters, args)
     converted: list[ArrayArgument | np.generic | None] = []
@@ -293,7 +318,8 @@ def convert(
             first = a
         elif a.where != first.where:
             raise TypeError(
-                f"{kernel}: {p.label} is on {a.where}, but `{first.parameter.name}` is on {first.where}: "
+                f"{kernel}: {p.label} is on {a.where}, but `{first.parameter.name}` is on "
+                f"{first.where}: "
                 "all arrays of a launch must be on one device"
             )
         converted.append(a)

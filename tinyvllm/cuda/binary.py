@@ -1,7 +1,9 @@
-"""Reads what the emulator needs from a shared library that it built: symbols, shared variables, source lines.
+"""Reads what the emulator needs from a shared library that it built: symbols, shared variables,
+source lines.
 
-ELF (64 bit, little-endian) and DWARF 4 line tables, https://dwarfstd.org/doc/DWARF4.pdf section 6.2. Written here
-because `addr2line` and `nm` don't come with every compiler, and because check mode asks for thousands of lines.
+ELF (64 bit, little-endian) and DWARF 4 line tables, https://dwarfstd.org/doc/DWARF4.pdf section
+6.2. Written here because `addr2line` and `nm` don't come with every compiler, and because check
+mode asks for thousands of lines.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class SharedVariable:
-    """A `__shared__` variable: its name in the source, the kernel's or function's name, its place (bytes)."""
+    """A `__shared__` variable: its name in the source, the kernel's or function's name, its place
+    (bytes)."""
 
     name: str
     function: str
@@ -35,7 +38,8 @@ class Row:
 
 
 class Binary:
-    """A shared library on disk. On formats other than ELF everything is empty: messages then have no lines."""
+    """A shared library on disk. On formats other than ELF everything is empty: messages then have
+    no lines."""
 
     def __init__(self, path: Path):
         self.data = path.read_bytes()
@@ -72,7 +76,8 @@ class Binary:
 
     @cached_property
     def shared_variables(self) -> list[SharedVariable]:
-        """By offset. Their symbols are mangled local names: _ZZ4gemmPfE5tile_0 is tile_0 of gemm."""
+        """By offset. Their symbols are mangled local names: _ZZ4gemmPfE5tile_0 is tile_0 of
+        gemm."""
         found = []
         for symbol, (kind, value, size) in self.symbols.items():
             if kind != 6 or symbol.startswith("_ZGV") or not size:
@@ -105,8 +110,8 @@ class Binary:
     def line_of(self, address: int, own: frozenset[str] = frozenset()) -> tuple[str, int] | None:
         """(file name, line) of an address relative to the library's start; None if unknown.
 
-        `own`: names of the emulator's headers. For code inlined from them the answer is the last line of another
-        file before it, which is the place of the call or just above.
+        `own`: names of the emulator's headers. For code inlined from them the answer is the last
+        line of another file before it, which is the place of the call or just above.
         """
         i = bisect_right(self._addresses, address) - 1
         while i >= 0 and not self.rows[i].end:
@@ -139,7 +144,7 @@ class Binary:
         if version != 4:
             return unit_end
         program = at + 10 + header
-        min_length, _, default_stmt, line_base, line_range, opcode_base = struct.unpack_from(
+        min_length, _, _, line_base, line_range, opcode_base = struct.unpack_from(
             "<BBBbBB", self.data, at + 10
         )
         arguments = self.data[at + 16 : at + 16 + opcode_base - 1]

@@ -1,7 +1,8 @@
 """Finds a C++ compiler, and builds with it into a cache that is addressed by content.
 
-The key of an object is everything it depends on: the text, every header, the flags, the compiler's path and version.
-Objects are built aside and moved into place (os.replace), so parallel processes at worst build one twice.
+The key of an object is everything it depends on: the text, every header, the flags, the compiler's
+path and version. Objects are built aside and moved into place (os.replace), so parallel processes
+at worst build one twice.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ KERNELS = Path(__file__).parent.parent / "kernels"
 
 _INSTALL = (
     "The emulator runs CUDA kernels on the CPU with a C++ compiler, and none was found. "
-    "Debian, Ubuntu, Colab: `sudo apt install g++`; Fedora: `sudo dnf install gcc-c++`; macOS: `xcode-select --install`; "
+    "Debian, Ubuntu, Colab: `sudo apt install g++`; Fedora: `sudo dnf install gcc-c++`; macOS: "
+    "`xcode-select --install`; "
     'conda: `conda install gxx`; from PyPI (100 MB): `pip install "tinyvllm[compiler]"`. '
     "If you have one under another name, set the environment variable CXX."
 )
@@ -47,7 +49,8 @@ class Compiler:
 
 
 def find_compiler() -> Compiler:
-    """The compiler to use: $CXX, else g++, clang++, c++, else `ziglang` from PyPI. Raises CompilerNotFound."""
+    """The compiler to use: $CXX, else g++, clang++, c++, else `ziglang` from PyPI. Raises
+    CompilerNotFound."""
     return _find(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
 
 
@@ -55,7 +58,8 @@ def find_compiler() -> Compiler:
 def _find(cxx: str, path: str) -> Compiler:
     if sys.platform == "win32":
         raise CompilerNotFound(
-            "The emulator doesn't run on Windows itself: install WSL2 (`wsl --install`) and start Jupyter inside it, "
+            "The emulator doesn't run on Windows itself: install WSL2 (`wsl --install`) and "
+            "start Jupyter inside it, "
             "or use Colab."
         )
     if cxx:
@@ -100,7 +104,8 @@ def _describe(command: tuple[str, ...]) -> Compiler | None:
 
 
 def common_flags(compiler: Compiler) -> list[str]:
-    """What everything is compiled with. No fused multiply-add by itself: all CPUs give the same numbers."""
+    """What everything is compiled with. No fused multiply-add by itself: all CPUs give the same
+    numbers."""
     flags = [
         "-std=c++17",
         "-fPIC",
@@ -143,7 +148,8 @@ def link_flags(compiler: Compiler) -> list[str]:
 
 
 def cache_folder() -> Path:
-    """Where objects are kept: $TINYVLLM_CACHE/cuda, else the user's cache folder. Safe to delete."""
+    """Where objects are kept: $TINYVLLM_CACHE/cuda, else the user's cache folder. Safe to
+    delete."""
     base = os.environ.get("TINYVLLM_CACHE")
     if not base:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinyvllm"
@@ -185,7 +191,8 @@ def build_object(source: Path, flags: tuple[str, ...] = ()) -> Path:
 def build_module(
     text: str, flags: tuple[str, ...], objects: tuple[Path, ...], include: tuple[str, ...] = ()
 ) -> Path:
-    """Compiles C++ text and links it with the objects into a shared library. Raises CompileError."""
+    """Compiles C++ text and links it with the objects into a shared library. Raises
+    CompileError."""
     compiler = find_compiler()
     flags = (*common_flags(compiler), "-w", "-fno-diagnostics-color", *flags)
     if compiler.kind == "gcc":
@@ -194,9 +201,17 @@ def build_module(
     # No C++ standard library: NVRTC has none either, and <math.h> stays C's, so compiling is quick.
     includes += ["-nostdinc++", "-include", "cuda_host.h"]
     key = key_of(
-        text, headers_text(), flags, include, [o.name for o in objects], compiler.command, compiler.version,
-        link_flags(compiler), platform.machine(), _local_headers(text, include),
-    )  # fmt: skip
+        text,
+        headers_text(),
+        flags,
+        include,
+        [o.name for o in objects],
+        compiler.command,
+        compiler.version,
+        link_flags(compiler),
+        platform.machine(),
+        _local_headers(text, include),
+    )
     target = cache_folder() / f"kernel-{key}.so"
     if target.exists():
         return target
@@ -211,7 +226,8 @@ def build_module(
 
 
 def build_library(source: Path, flags: tuple[str, ...]) -> Path:
-    """Compiles one plain C++ file of the package into a shared library for this very processor. Raises CompileError."""
+    """Compiles one plain C++ file of the package into a shared library for this very processor.
+    Raises CompileError."""
     compiler = find_compiler()
     flags = ("-std=c++17", "-fPIC", "-O3", *flags)
     key = key_of(source.read_text(), flags, compiler.command, compiler.version, processor_flags())
@@ -275,27 +291,53 @@ _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`']?([^'\n]+)'?")
 
 # Names that are no part of the subset, and what to say instead of "not declared".
 HINTS = [
-    (r"\basm\b|TINYVLLM_INLINE_PTX", "inline PTX is outside the language subset: use the functions of device.cuh"),
-    (r"__activemask", "__activemask is outside the language subset: say which lanes take part with __ballot_sync"),
-    (r"\btex[123]D|cudaTextureObject_t|\btexture\b|\bsurf[123]D|cudaSurfaceObject_t",
-     "textures and surfaces are outside the language subset: use plain arrays, __ldg or load_streaming of device.cuh"),
+    (
+        r"\basm\b|TINYVLLM_INLINE_PTX",
+        "inline PTX is outside the language subset: use the functions of device.cuh",
+    ),
+    (
+        r"__activemask",
+        "__activemask is outside the language subset: say which lanes take part with __ballot_sync",
+    ),
+    (
+        r"\btex[123]D|cudaTextureObject_t|\btexture\b|\bsurf[123]D|cudaSurfaceObject_t",
+        "textures and surfaces are outside the language subset: use plain arrays, __ldg or "
+        "load_streaming of device.cuh",
+    ),
     (r"\bwmma\b|\bnvcuda\b", "wmma is outside the language subset: use mma_m16n8k16 of device.cuh"),
-    (r"cooperative_groups|\bcg\b|this_thread_block|this_grid", "cooperative groups are outside the language subset: use "
-     "__syncthreads, __syncwarp and the __*_sync functions"),
+    (
+        r"cooperative_groups|\bcg\b|this_thread_block|this_grid",
+        "cooperative groups are outside the language subset: use "
+        "__syncthreads, __syncwarp and the __*_sync functions",
+    ),
     (r"__cluster_dims__|clusterIdx|clusterDim", "clusters are outside the language subset"),
     (r"\bstd\b", "the C++ library is outside the language subset (NVRTC has none)"),
-    (r"operator new|operator delete|\b(?:malloc|free)\b", "memory can't be allocated inside a kernel: pass an array"),
-    (r"__shfl(?:_up|_down|_xor)?\b(?!_sync)", "warp functions need their mask: __shfl_sync, __shfl_xor_sync, ..."),
-    (r"__(?:any|all|ballot)\b(?!_sync)", "warp functions need their mask: __any_sync, __all_sync, __ballot_sync"),
-    (r"'<<' token|expected primary-expression before '<'|<<<", "kernels are launched from Python; a launch with <<<...>>> "
-     "can't stand in the text"),
-    (r"\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|LaunchKernel)\w*", "host code can't stand in a kernel's text: "
-     "allocate and copy with torch"),
-]  # fmt: skip
+    (
+        r"operator new|operator delete|\b(?:malloc|free)\b",
+        "memory can't be allocated inside a kernel: pass an array",
+    ),
+    (
+        r"__shfl(?:_up|_down|_xor)?\b(?!_sync)",
+        "warp functions need their mask: __shfl_sync, __shfl_xor_sync, ...",
+    ),
+    (
+        r"__(?:any|all|ballot)\b(?!_sync)",
+        "warp functions need their mask: __any_sync, __all_sync, __ballot_sync",
+    ),
+    (
+        r"'<<' token|expected primary-expression before '<'|<<<",
+        "kernels are launched from Python; a launch with <<<...>>> can't stand in the text",
+    ),
+    (
+        r"\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|LaunchKernel)\w*",
+        "host code can't stand in a kernel's text: allocate and copy with torch",
+    ),
+]
 
 
 def compile_error(output: str) -> CompileError:
-    """The compiler's words as an error: its own lines for the user's files, and a sentence where we know better."""
+    """The compiler's words as an error: its own lines for the user's files, and a sentence where we
+    know better."""
     found = [
         Diagnostic(m["file"], int(m["line"]), int(m["column"] or 1), m["message"])
         for m in _DIAGNOSTIC.finditer(output)

@@ -1,7 +1,9 @@
-"""Runs kernels on the CPU: compiles the `.cu` with the system's C++ compiler and starts the runtime (host/emu.cpp).
+"""Runs kernels on the CPU: compiles the `.cu` with the system's C++ compiler and starts the runtime
+(host/emu.cpp).
 
-A `Mode` says how a kernel is instrumented; FAST is not at all. Other modes bring compiler flags and a C++ file that
-answers the calls which those flags put before every access to memory, and read their findings after the launch.
+A `Mode` says how a kernel is instrumented; FAST is not at all. Other modes bring compiler flags and
+a C++ file that answers the calls which those flags put before every access to memory, and read
+their findings after the launch.
 """
 
 from __future__ import annotations
@@ -27,8 +29,18 @@ from .source import Source
 STATIC_SHARED_LIMIT = 48 * 1024
 PRINT_BYTES = 1 << 20  # as on a GPU
 FAULTS = (
-    "none", "memory", "stack", "arithmetic", "barrier", "warp", "deadlock", "assert", "interrupted", "trap", "check",
-)  # fmt: skip
+    "none",
+    "memory",
+    "stack",
+    "arithmetic",
+    "barrier",
+    "warp",
+    "deadlock",
+    "assert",
+    "interrupted",
+    "trap",
+    "check",
+)
 
 # ---- the structures of host/emu.h; keep both in step ----
 
@@ -39,28 +51,47 @@ class _Pool(ctypes.Structure):
 
 class _Array(ctypes.Structure):
     _fields_ = [
-        ("name", ctypes.c_char_p), ("begin", ctypes.c_void_p), ("bytes", ctypes.c_uint64),
-        ("element_bytes", ctypes.c_uint32), ("writable", ctypes.c_uint32),
-    ]  # fmt: skip
+        ("name", ctypes.c_char_p),
+        ("begin", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("element_bytes", ctypes.c_uint32),
+        ("writable", ctypes.c_uint32),
+    ]
 
 
 class Fault(ctypes.Structure):
     _fields_ = [
-        ("kind", ctypes.c_int32), ("line", ctypes.c_int32), ("block", ctypes.c_uint32 * 3),
-        ("thread", ctypes.c_uint32 * 3), ("file", ctypes.c_char_p), ("pc", ctypes.c_uint64),
-        ("address", ctypes.c_uint64), ("text", ctypes.c_char * 1500),
-    ]  # fmt: skip
+        ("kind", ctypes.c_int32),
+        ("line", ctypes.c_int32),
+        ("block", ctypes.c_uint32 * 3),
+        ("thread", ctypes.c_uint32 * 3),
+        ("file", ctypes.c_char_p),
+        ("pc", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("text", ctypes.c_char * 1500),
+    ]
 
 
 class Launch(ctypes.Structure):
     _fields_ = [
-        ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3), ("shared_bytes", ctypes.c_uint64),
-        ("args", ctypes.c_void_p), ("kernel", ctypes.c_void_p), ("arrays", ctypes.POINTER(_Array)),
-        ("num_arrays", ctypes.c_int32), ("num_workers", ctypes.c_int32), ("pools", ctypes.POINTER(_Pool)),
-        ("print", ctypes.c_void_p), ("print_capacity", ctypes.c_uint64), ("print_used", ctypes.c_uint64),
-        ("print_dropped", ctypes.c_uint64), ("blocks_done", ctypes.c_uint64), ("mode_data", ctypes.c_void_p),
-        ("fault", Fault), ("state", ctypes.c_void_p),
-    ]  # fmt: skip
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint64),
+        ("args", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p),
+        ("arrays", ctypes.POINTER(_Array)),
+        ("num_arrays", ctypes.c_int32),
+        ("num_workers", ctypes.c_int32),
+        ("pools", ctypes.POINTER(_Pool)),
+        ("print", ctypes.c_void_p),
+        ("print_capacity", ctypes.c_uint64),
+        ("print_used", ctypes.c_uint64),
+        ("print_dropped", ctypes.c_uint64),
+        ("blocks_done", ctypes.c_uint64),
+        ("mode_data", ctypes.c_void_p),
+        ("fault", Fault),
+        ("state", ctypes.c_void_p),
+    ]
 
 
 # ---- modes ----
@@ -70,9 +101,10 @@ class Launch(ctypes.Structure):
 class Mode:
     """How a kernel is compiled and what happens around its launch.
 
-    `flags` are the compiler's; `sources` are further C++ files of the emulator, linked in. `prepare(program, launch)`
-    may set `launch.mode_data`; what it returns is kept until `collect(program, launch, kept)` has run, which is called
-    whether or not the launch failed. Its result is what `run` returns.
+    `flags` are the compiler's; `sources` are further C++ files of the emulator, linked in.
+    `prepare(program, launch)` may set `launch.mode_data`; what it returns is kept until
+    `collect(program, launch, kept)` has run, which is called whether or not the launch failed. Its
+    result is what `run` returns.
     """
 
     name: str
@@ -112,7 +144,8 @@ class Program:
         )
 
     def line_of(self, pc: int) -> tuple[str, int] | None:
-        """The source line of an address in this program's code. For a return address pass one less."""
+        """The source line of an address in this program's code. For a return address pass one
+        less."""
         if not pc or not self.base:
             return None
         return self.binary.line_of(pc - self.base, own_headers())
@@ -131,7 +164,8 @@ def compile_program(
     prologue: str,
     mode: Mode = FAST,
 ) -> Program:
-    """Compiles the kernels that the name expressions name. Raises CompileError, CompilerNotFound."""
+    """Compiles the kernels that the name expressions name. Raises CompileError,
+    CompilerNotFound."""
     entries = "\n".join(f"TINYVLLM_KERNEL({i}, {name})" for i, name in enumerate(names))
     text = (
         f'{prologue}\n#line {source.first_line} "{source.filename}"\n{source.for_host()}\n'
@@ -175,7 +209,8 @@ def _check_program(program: Program) -> None:
     if largest > STATIC_SHARED_LIMIT:
         names = ", ".join(f"{v.name} ({v.bytes})" for v in variables)
         raise CompileError(
-            f"{program.source.filename}: the kernel's __shared__ variables need {largest} bytes, a block has at most "
+            f"{program.source.filename}: the kernel's __shared__ variables need {largest} bytes, "
+            f"a block has at most "
             f"{STATIC_SHARED_LIMIT} of static shared memory ({names}); more is possible with "
             "`extern __shared__` and shared_mem="
         )
@@ -184,7 +219,8 @@ def _check_program(program: Program) -> None:
         for s in program.binary.symbols
     ):
         raise CompileError(
-            f"{program.source.filename}: a __device__ or __constant__ variable has a constructor or an initial value "
+            f"{program.source.filename}: a __device__ or __constant__ variable has a constructor "
+            f"or an initial value "
             "that must be computed at run time; CUDA allows constant initial values only"
         )
 
@@ -204,7 +240,8 @@ _print_buffer: ctypes.Array | None = None
 
 
 def default_workers() -> int:
-    """OS threads for a launch: $TINYVLLM_EMULATOR_WORKERS, else the CPUs this process may use, at most 16."""
+    """OS threads for a launch: $TINYVLLM_EMULATOR_WORKERS, else the CPUs this process may use, at
+    most 16."""
     asked = os.environ.get("TINYVLLM_EMULATOR_WORKERS")
     if asked:
         return max(1, min(64, int(asked)))
@@ -226,7 +263,8 @@ def run(
     shared_mem: int,
     mode: Mode = FAST,
 ) -> object:
-    """Runs a kernel to its end; prints what it printed. Raises KernelError. Returns what the mode collects."""
+    """Runs a kernel to its end; prints what it printed. Raises KernelError. Returns what the mode
+    collects."""
     parameters = program.parameters[name]
     buffer, slots = _pack(parameters, arguments)
     arrays = [a for a in arguments if isinstance(a, ArrayArgument)]
@@ -323,7 +361,8 @@ def _show(printed: bytes, dropped: int) -> None:
 def kernel_error(
     program: Program, name: str, launch: Launch, arrays: list[ArrayArgument]
 ) -> KernelError:
-    """The fault that stopped a launch as a sentence: kernel, block, thread, what, where in memory, which line."""
+    """The fault that stopped a launch as a sentence: kernel, block, thread, what, where in memory,
+    which line."""
     fault = launch.fault
     kind = FAULTS[fault.kind]
     file, line = (os.path.basename(fault.file.decode()), fault.line) if fault.file else (None, None)
@@ -339,8 +378,10 @@ def kernel_error(
         text = "whole number divided by zero (a GPU would go on with a wrong number)"
     elif kind == "interrupted":
         text = (
-            f"stopped: not one block ended within {time_limit():g} seconds. Is there a loop without an end, or does a "
-            "block wait for another one? (The environment variable TINYVLLM_EMULATOR_LIMIT sets the seconds.)"
+            f"stopped: not one block ended within {time_limit():g} seconds. Is there a loop "
+            f"without an end, or does a "
+            "block wait for another one? (The environment variable TINYVLLM_EMULATOR_LIMIT sets "
+            "the seconds.)"
         )
     block, thread = tuple(fault.block), tuple(fault.thread)
     where = f" ({file}:{line})" if file else ""

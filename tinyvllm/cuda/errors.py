@@ -20,7 +20,8 @@ class Diagnostic:
 
 
 class CompileError(ValueError):
-    """The text isn't CUDA C++ of the subset. `diagnostics` holds the compiler's errors, in order."""
+    """The text isn't CUDA C++ of the subset. `diagnostics` holds the compiler's errors, in
+    order."""
 
     def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] = (), output: str = ""):
         super().__init__(message)
@@ -31,9 +32,9 @@ class CompileError(ValueError):
 class KernelError(RuntimeError):
     """A kernel went wrong while it ran in the emulator.
 
-    Attributes: `kernel` (name), `kind` ("memory", "deadlock", "barrier", ...), `block` and `thread` (x, y, z),
-    `file`, `line` (None where unknown), `array` and `index` (the array's parameter name and the element, where the
-    fault is an access to memory).
+    Attributes: `kernel` (name), `kind` ("memory", "deadlock", "barrier", ...), `block` and `thread`
+    (x, y, z), `file`, `line` (None where unknown), `array` and `index` (the array's parameter name
+    and the element, where the fault is an access to memory).
     """
 
     def __init__(

@@ -1,9 +1,11 @@
-"""Runs kernels on an NVIDIA GPU: CuPy compiles them with NVRTC and launches them on torch's current stream.
+"""Runs kernels on an NVIDIA GPU: CuPy compiles them with NVRTC and launches them on torch's current
+stream.
 
-Torch arrays go by address, numbers as the parameter's own type. The path of a repeated launch is short (a few
-microseconds besides the driver's own): for each parameter one comparison of the dtype, the device and the layout;
-whatever is unusual about an argument is left to arguments.py, which says what is wrong with it. Nothing here waits
-for the GPU or allocates, so launches can be captured in a torch.cuda.graph (launch once before: that compiles).
+Torch arrays go by address, numbers as the parameter's own type. The path of a repeated launch is
+short (a few microseconds besides the driver's own): for each parameter one comparison of the dtype,
+the device and the layout; whatever is unusual about an argument is left to arguments.py, which says
+what is wrong with it. Nothing here waits for the GPU or allocates, so launches can be captured in a
+torch.cuda.graph (launch once before: that compiles).
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def _cupy():
         import cupy
     except ImportError as error:
         raise ModuleNotFoundError(
-            "Kernels on CUDA tensors need CuPy: `pip install tinyvllm[gpu]` (CUDA 12) or `tinyvllm[gpu13]` (CUDA 13)."
+            "Kernels on CUDA tensors need CuPy: `pip install tinyvllm[gpu]` (CUDA 12) or "
+            "`tinyvllm[gpu13]` (CUDA 13)."
         ) from error
     return cupy
 
@@ -179,7 +182,8 @@ class GpuFunction:
         arrays = [a for a in converted if isinstance(a, ArrayArgument)]
         if arrays and not arrays[0].where.startswith("cuda"):
             raise TypeError(
-                f"{self.name}: {arrays[0].parameter.label} is on {arrays[0].where}; a launch on the GPU needs CUDA arrays"
+                f"{self.name}: {arrays[0].parameter.label} is on {arrays[0].where}; a launch on "
+                f"the GPU needs CUDA arrays"
             )
         device = int(arrays[0].where.split(":")[1]) if arrays else torch.cuda.current_device()
         values = [

@@ -1,6 +1,8 @@
-"""`RawModule` and `Kernel`: CuPy's own convention, on a GPU through CuPy and on a CPU through the emulator.
+"""`RawModule` and `Kernel`: CuPy's own convention, on a GPU through CuPy and on a CPU through the
+emulator.
 
-The arguments decide the side: CUDA arrays go to the GPU (gpu.py), CPU arrays to the emulator (emulator.py).
+The arguments decide the side: CUDA arrays go to the GPU (gpu.py), CPU arrays to the emulator
+(emulator.py).
 """
 
 from __future__ import annotations
@@ -19,10 +21,19 @@ from .profile_report import Report
 from .source import Source
 
 SCALAR_TYPES = {
-    "bf16": "__nv_bfloat16", "bfloat16": "__nv_bfloat16", torch.bfloat16: "__nv_bfloat16",
-    "fp16": "__half", "float16": "__half", "half": "__half", torch.float16: "__half", torch.half: "__half",
-    "fp32": "float", "float32": "float", "float": "float", torch.float32: "float",
-}  # fmt: skip
+    "bf16": "__nv_bfloat16",
+    "bfloat16": "__nv_bfloat16",
+    torch.bfloat16: "__nv_bfloat16",
+    "fp16": "__half",
+    "float16": "__half",
+    "half": "__half",
+    torch.float16: "__half",
+    torch.half: "__half",
+    "fp32": "float",
+    "float32": "float",
+    "float": "float",
+    torch.float32: "float",
+}
 
 
 class RawModule:
@@ -30,8 +41,10 @@ class RawModule:
 
     Args:
         code: CUDA C++ of the subset (see the package's docstring).
-        options: compiler options, as CuPy's: `-DNAME=value` and `-Ifolder` count on both sides, others only for NVRTC.
-        name_expressions: instances of templates to compile, `["scale<float>"]`; get_function adds others.
+        options: compiler options, as CuPy's: `-DNAME=value` and `-Ifolder` count on both sides,
+          others only for NVRTC.
+        name_expressions: instances of templates to compile, `["scale<float>"]`; get_function adds
+          others.
         filename, first_line: what error messages call the text and its first line.
         scalar_t: "bf16", "fp16", "fp32" or a torch dtype: what the text's `scalar_t` stands for.
 
@@ -76,8 +89,14 @@ class RawModule:
             self._programs, self._gpu = {}, None  # built anew, with this one
         return name
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name expressions that are compiled: the text's plain kernels, and those asked for."""
+        return tuple(self._names)
+
     def get_function(self, name: str) -> Kernel:
-        """A kernel by its name, or by name expression (`"scale<float>"`). Raises ValueError if there is none."""
+        """A kernel by its name, or by name expression (`"scale<float>"`). Raises ValueError if
+        there is none."""
         return Kernel(self, self._add(name))
 
     def compile(self, mode: Mode = FAST) -> None:
@@ -91,7 +110,7 @@ class RawModule:
         """The text compiled for the emulator in a mode; done once."""
         if mode.name not in self._programs:
             self._programs[mode.name] = emulator.compile_program(
-                self.source, tuple(self._names), self.options, self.prologue, mode
+                self.source, self.names, self.options, self.prologue, mode
             )
         return self._programs[mode.name]
 
@@ -100,7 +119,7 @@ class RawModule:
         if self._gpu is None:
             from .gpu import GpuModule
 
-            self._gpu = GpuModule(self.source, tuple(self._names), self.options, self.prologue)
+            self._gpu = GpuModule(self.source, self.names, self.options, self.prologue)
         return self._gpu
 
 
@@ -116,19 +135,21 @@ class Kernel:
         return f"<Kernel {self.name} of {self.module.source.filename}>"
 
     def __call__(self, grid: tuple, block: tuple, args: tuple, *, shared_mem: int = 0) -> None:
-        """Launches the kernel on the device of its arrays: on torch's current stream, or on the CPU to its end.
+        """Launches the kernel on the device of its arrays: on torch's current stream, or on the CPU
+        to its end.
 
         Args:
             grid, block: blocks and threads a block, one to three numbers.
             args: one value a parameter: arrays for pointers (or None), numbers for the rest.
             shared_mem: dynamic shared memory of a block in bytes.
 
-        Raises: TypeError, ValueError (an argument, named), CompileError, and on the CPU KernelError.
+        Raises: TypeError, ValueError (an argument, named), CompileError, and on the CPU
+        KernelError.
         """
         function = self._gpu_function
-        if function is not None and function.owner is self.module._gpu:
-            if function.launch(grid, block, args, shared_mem):
-                return
+        known = function is not None and function.owner is self.module._gpu
+        if known and function.launch(grid, block, args, shared_mem):
+            return
         side = arguments.side_of(args) if isinstance(args, (tuple, list)) else "cpu"
         if side == "cuda" or (side is None and torch.cuda.is_available()):
             self._gpu_function = self.module.gpu_module().function(self.name)
@@ -137,23 +158,27 @@ class Kernel:
             self.run(grid, block, args, shared_mem, FAST)
 
     def run(self, grid: tuple, block: tuple, args: tuple, shared_mem: int, mode: Mode) -> object:
-        """Runs the kernel in the emulator in a mode, on CPU arrays; returns what the mode collects."""
+        """Runs the kernel in the emulator in a mode, on CPU arrays; returns what the mode
+        collects."""
         where = emulator_geometry(self.name, grid, block, shared_mem)
         program = self.module.program(mode)
         values = arguments.convert(self.name, program.parameters[self.name], args)
         for a in values:
             if isinstance(a, arguments.ArrayArgument) and a.where != "cpu":
                 raise TypeError(
-                    f"{self.name}: {a.parameter.label} is on {a.where}; the emulator needs CPU arrays"
+                    f"{self.name}: {a.parameter.label} is on {a.where}; the emulator needs CPU "
+                    f"arrays"
                 )
         return emulator.run(program, self.name, *where[:2], values, where[2], mode)
 
     def profile(self, grid: tuple, block: tuple, args: tuple, *, shared_mem: int = 0) -> Report:
-        """Runs the kernel on CPU arrays and counts memory traffic, conflicts, divergence (profile.py)."""
+        """Runs the kernel on CPU arrays and counts memory traffic, conflicts, divergence
+        (profile.py)."""
         return profile(self, grid, block, args, shared_mem)
 
     def check(self, grid: tuple, block: tuple, args: tuple, *, shared_mem: int = 0) -> None:
-        """Runs the kernel on the CPU and judges every access; raises KernelError for the first fault (check.py)."""
+        """Runs the kernel on the CPU and judges every access; raises KernelError for the first
+        fault (check.py)."""
         check(self, grid, block, args, shared_mem)
 
     @property

@@ -1,7 +1,8 @@
-"""The text that NVRTC gets, and NVRTC without a GPU: what CI uses to see that kernels compile for all of them.
+"""The text that NVRTC gets, and NVRTC without a GPU: what CI uses to see that kernels compile for
+all of them.
 
-`pip install nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 "cuda-bindings==12.9.*"` is enough (the runtime's wheel
-brings cuda_bf16.h and cuda_fp16.h); CuPy's own `cupy.cuda.nvrtc` will do as well.
+`pip install nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 "cuda-bindings==12.9.*"` is enough: the
+runtime's wheel brings cuda_bf16.h and cuda_fp16.h.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ STANDARD_OPTIONS = ("--std=c++17", "-lineinfo")
 
 
 def device_text(source: Source, names: tuple[str, ...], prologue: str) -> str:
-    """The `.cu` between the prelude and the tables of its kernels' parameter types (host/signature.h).
+    """The `.cu` between the prelude and the tables of its kernels' parameter types
+    (host/signature.h).
 
     The tables are device variables tinyvllm_signature_0, ... in the order of `names`.
     """
     tables = "\n".join(
-        f'extern "C" __device__ tinyvllm::SignatureOf<tinyvllm::Function<decltype({name})>::type>::type '
-        f"tinyvllm_signature_{i} = "
-        f"tinyvllm::SignatureOf<tinyvllm::Function<decltype({name})>::type>::value;"
-        for i, name in enumerate(names)
+        f'extern "C" __device__ {table}::type tinyvllm_signature_{i} = {table}::value;'
+        for i, table in enumerate(
+            f"tinyvllm::SignatureOf<tinyvllm::Function<decltype({name})>::type>" for name in names
+        )
     )
     return (
         f'#line 1 "device_prelude.h"\n{PRELUDE.read_text()}\n{prologue}\n'
@@ -37,7 +39,8 @@ def device_text(source: Source, names: tuple[str, ...], prologue: str) -> str:
 
 
 def device_options(options: tuple[str, ...]) -> tuple[str, ...]:
-    """NVRTC's options for a module. The hash is there so that a cache notices a changed file that the text includes."""
+    """NVRTC's options for a module. The hash is there so that a cache notices a changed file that
+    the text includes."""
     headers = hashlib.sha256(
         "".join(f.read_text() for f in sorted(KERNELS.glob("*.cu*"))).encode()
     ).hexdigest()[:8]
@@ -73,7 +76,8 @@ def compile_cubin(
     options: tuple[str, ...] = (),
     prologue: str = "",
 ) -> tuple[bytes, dict[str, str]]:
-    """Compiles for an architecture ("sm_90"), no GPU needed: the cubin, and the lowered name of each kernel.
+    """Compiles for an architecture ("sm_90"), no GPU needed: the cubin, and the lowered name of
+    each kernel.
 
     Raises CompileError.
     """

@@ -1,7 +1,8 @@
-"""Reads a `.cu` as text: which kernels it has, what their parameters are called, what a host compiler can't take.
+"""Reads a `.cu` as text: which kernels it has, what their parameters are called, what a host
+compiler can't take.
 
-No parser of C++: types come from the compiler (host/signature.h). Everything here works on the text with comments
-and string literals blanked out, so positions and line numbers stay those of the file.
+No parser of C++: types come from the compiler (host/signature.h). Everything here works on the text
+with comments and string literals blanked out, so positions and line numbers stay those of the file.
 """
 
 from __future__ import annotations
@@ -12,18 +13,22 @@ from functools import cached_property
 
 from .errors import CompileError, Diagnostic
 
-# Headers that people write out of habit and that neither NVRTC nor the emulator needs: read as empty.
+# Headers that people write out of habit and that neither NVRTC nor the emulator needs: read as
+# empty.
 NEEDLESS_HEADERS = frozenset(
-    "cuda.h cuda_runtime.h cuda_runtime_api.h device_launch_parameters.h math.h cmath stdint.h cstdint stdio.h cstdio "
-    "float.h cfloat limits.h climits stddef.h cstddef assert.h cassert math_constants.h".split()
+    (
+        *("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h"),
+        *("math.h", "cmath", "stdint.h", "cstdint", "stdio.h", "cstdio", "float.h", "cfloat"),
+        *("limits.h", "climits", "stddef.h", "cstddef", "assert.h", "cassert", "math_constants.h"),
+    )
 )
 HEADERS = frozenset(("cuda_bf16.h", "cuda_fp16.h", "device.cuh"))
 OUTSIDE_HEADERS = {
     "mma.h": "wmma is outside the language subset: use mma_m16n8k16 of device.cuh",
-    "cooperative_groups.h": "cooperative groups are outside the language subset: use __syncthreads, __syncwarp and "
-    "the __*_sync functions",
-    "cuda_pipeline.h": "cuda_pipeline.h is outside the language subset: use copy_async, copy_async_commit and "
-    "copy_async_wait of device.cuh",
+    "cooperative_groups.h": "cooperative groups are outside the language subset: use "
+    "__syncthreads, __syncwarp and the __*_sync functions",
+    "cuda_pipeline.h": "cuda_pipeline.h is outside the language subset: use "
+    "copy_async, copy_async_commit and copy_async_wait of device.cuh",
 }
 # Python calls these kernels; a name, its template arguments, its parameters.
 _KERNEL = re.compile(r"\b__global__\b")
@@ -141,7 +146,8 @@ class Source:
             parameters = []
         before = self.blanked[:start]
         statement = before[max(before.rfind(c) for c in ";}{#") + 1 :]
-        # A brace that is open here belongs to a namespace (or to extern "C", which changes no name).
+        # A brace that is open here belongs to a namespace (or to extern "C", which changes no
+        # name).
         depth = len(re.sub(r"\bextern\s*\"[^\"]*\"\s*\{", "", before).split("{")) - len(
             before.split("}")
         )
@@ -170,9 +176,13 @@ class Source:
         return kernel
 
     def _made_by_macro(self, name: str) -> bool:
-        """Whether a macro may define a kernel of this name: then only the compiler knows its parameters."""
+        """Whether a macro may define a kernel of this name: then only the compiler knows its
+        parameters."""
         in_macro = any(_KERNEL.search(m.group()) for m in _DEFINE.finditer(self.blanked))
-        return in_macro and re.search(rf"\b{re.escape(name)}\b", _DEFINE.sub("", self.blanked)) is not None
+        return (
+            in_macro
+            and re.search(rf"\b{re.escape(name)}\b", _DEFINE.sub("", self.blanked)) is not None
+        )
 
     def check_includes(self) -> None:
         """Raises CompileError for a header outside the subset."""
@@ -183,14 +193,16 @@ class Source:
             if header not in HEADERS | NEEDLESS_HEADERS and "." not in header.split("/")[-1]:
                 raise self.error(
                     match.start(),
-                    f"<{header}> is a header of the C++ library, which kernels can't use (NVRTC has none); "
+                    f"<{header}> is a header of the C++ library, which kernels can't use (NVRTC "
+                    f"has none); "
                     f"allowed are {', '.join(sorted(HEADERS))}",
                 )
             if header.startswith(("cuda/", "cub/", "thrust/", "cute/", "cutlass/")):
                 raise self.error(match.start(), f"<{header}> is outside the language subset")
 
     def _code_without_comments(self) -> str:
-        # Literals are blanked as well, but an include's quotes must stay: take those lines from the code.
+        # Literals are blanked as well, but an include's quotes must stay: take those lines from the
+        # code.
         lines = zip(self.blanked.split("\n"), self.code.split("\n"))
         return "\n".join(
             code if blanked.lstrip().startswith("#") else blanked for blanked, code in lines
@@ -211,7 +223,8 @@ class Source:
     def for_host(self) -> str:
         """The code for a host compiler: `extern __shared__` arrays become pointers, lines stay.
 
-        Raises CompileError for a shared variable with an initialiser and for a dynamic one outside a function.
+        Raises CompileError for a shared variable with an initialiser and for a dynamic one outside
+        a function.
         """
         self.check_includes()
         text = self.blanked
