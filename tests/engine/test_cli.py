@@ -50,7 +50,7 @@ def test_run_answers_the_prompt_of_the_environment_in_a_process_of_its_own():
     ],
 )
 def test_a_mistake_is_one_sentence_and_code_1(argv, words, capsys, default_model_dir):
-    code, out, err = run(argv, capsys)
+    code, _, err = run(argv, capsys)
     assert code == 1
     assert words in err and "Traceback" not in err
     assert err.splitlines()[-1].startswith("tinyvllm: ")
@@ -129,25 +129,14 @@ def test_an_unknown_slash_command_is_not_sent_to_the_model(monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_a_real_conversation_remembers_a_name(llm, monkeypatch, capsys):
-    """The model's own memory, through history: two turns on the default model."""
-    from tinyvllm import SamplingParams
-
-    answers = []
-
-    def answer(llm, messages):
-        params = SamplingParams(temperature=0, max_tokens=30)
-        (output,) = llm.chat(messages, params, use_tqdm=False)
-        answers.append(output.outputs[0].text)
-        return answers[-1]
-
-    lines = iter(["My name is Alice.", "What is my name?"])
-    monkeypatch.setattr("builtins.input", lambda prompt: _next_or_eof(lines))
-    Chat(llm, answer).loop()
-    assert "Alice" in answers[1]
-
-
-def _next_or_eof(lines):
-    for line in lines:
-        return line
-    raise EOFError
+def test_chat_talks_through_a_pipe():
+    done = subprocess.run(
+        [sys.executable, "-m", "tinyvllm", "chat", "--device", "cpu", "--max-tokens", "20"],
+        input="What is the capital of France?\n/reset\n/exit\n",
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "The capital of France is Paris." in done.stdout
+    assert "starts again" in done.stdout

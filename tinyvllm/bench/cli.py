@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 BENCHMARKS = {
+    "check_latency": "how long a student waits for %check",
     "decode": "decode speed at batch 1 beside transformers, on the CPU",
     "startup": "seconds from starting a process to its first token",
 }

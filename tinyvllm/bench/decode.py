@@ -18,8 +18,8 @@ from tinyvllm.sampling_params import SamplingParams
 
 TEXT = (
     "A paged cache keeps the keys and values of a sequence in blocks of a fixed size, which may "
-    "lie anywhere in memory. A table says which block comes next. So no sequence has to reserve room "
-    "for the longest answer it might give, and two sequences that begin alike can share blocks. "
+    "lie anywhere in memory. A table says which block comes next. So no sequence has to reserve "
+    "room for the longest answer it might give, and two sequences that begin alike share blocks. "
 )
 
 

@@ -31,8 +31,8 @@ class ModelRunner:
     ):
         self.device = device
         if device.type == "cuda":
-            # cuDNN's attention plans anew for every length of the keys: 50 ms a decode step. Torch's
-            # other kernels don't, and are as fast at one query.
+            # cuDNN's attention plans anew for every length of the keys: 50 ms a decode step.
+            # Torch's other kernels don't, and are as fast at one query.
             torch.backends.cuda.enable_cudnn_sdp(False)
         ops, matrix_dtype = select_ops(device, dtype, stored_dtypes(folder))
         self.model = model_class(config.architecture)(
