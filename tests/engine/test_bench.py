@@ -1,4 +1,4 @@
-"""The benchmarks run, and their results say where they come from. How fast is no test's business."""
+"""The benchmarks run, and say what they were measured on. How fast is no test's business."""
 
 import json
 import os

@@ -52,7 +52,9 @@ RUN_IN_A_TEST = {
 EXCEPTIONS = {
     r"python -m tinyvllm": "the beginning of commands, each of which stands here by itself",
     r"git diff tinyvllm": "git's own; tests/course/test_jupyterlab.py looks at its output",
-    r"git clone (<this repository>|\S+)( \S+)?": "needs a network and an address; .ci/run starts in a fresh clone",
+    r"git clone (<this repository>|\S+)( \S+)?": (
+        "needs a network and an address; .ci/run starts in a fresh clone"
+    ),
     r"cd tinyvllm": "follows git clone",
     r"conda (env create -f environment(-cpu)?\.yml|activate tinyvllm)": (
         "conda is not on the machines that run the tests; test_requirements.py checks the files"
