@@ -1,7 +1,7 @@
 """Which lanes share a request: profile mode against an interpreter that runs a warp in lockstep.
 
-Random structured programs (if, else, for, break, continue, return) are written twice from one tree:
-as a kernel whose statements are volatile stores, and as what the interpreter walks over with a mask.
+Random structured programs (if, else, for, break, continue, return) are made once as a tree, which
+becomes a kernel whose statements are volatile stores, and which the interpreter walks with a mask.
 """
 
 from __future__ import annotations
@@ -74,10 +74,9 @@ def write(nodes: list[Node], lines: list[str], loops: tuple[str, ...]) -> None:
         if node.kind == "store":
             lines.append(f"{pad}y[{len(lines) * 32} + lane] = 1;")
         elif node.kind == "if":
-            counters = " + ".join(("0", *loops))
-            lines.append(
-                f"{pad}if ((lane * {n % 7 + 1} + {counters} + {n // 7 % 32}) >> {n % 3} & 1) {{"
-            )
+            a, b, c = n % 7 + 1, n // 7 % 32, n % 3
+            value = " + ".join((f"lane * {a}", *loops, str(b)))
+            lines.append(f"{pad}if (({value}) >> {c} & 1) {{")
             write(node.body, lines, loops)
             if node.other:
                 lines.append(f"{pad}}} else {{")
@@ -85,7 +84,8 @@ def write(nodes: list[Node], lines: list[str], loops: tuple[str, ...]) -> None:
             lines.append(f"{pad}}}")
         elif node.kind == "for":
             v = f"i{len(lines)}"
-            lines.append(f"{pad}for (int {v} = 0; {v} < lane * {n % 5} % 4 + {n % 3}; {v}++) {{")
+            bound = f"lane * {n % 5} % 4 + {n % 3}"
+            lines.append(f"{pad}for (int {v} = 0; {v} < {bound}; {v}++) {{")
             write(node.body, lines, (*loops, v))
             lines.append(f"{pad}}}")
         else:
@@ -93,7 +93,7 @@ def write(nodes: list[Node], lines: list[str], loops: tuple[str, ...]) -> None:
 
 
 class Warp:
-    """Runs a program for 32 lanes in lockstep: every statement under the mask of its active lanes."""
+    """Runs a program for 32 lanes in lockstep: a statement under the mask of its active lanes."""
 
     def __init__(self) -> None:
         self.requests: Counter[int] = Counter()
