@@ -13,7 +13,7 @@ from workbench import ROOT
 FORBIDDEN = {
     "unfinished": r"\b(TO" + r"DO|FIX" + r"ME)\b",
     "a path of one machine": r"(?<![\w.~-])/(wo" + r"rk|ro" + r"ot|ho" + r"me)/\w"
-    r"|/opt/(whe" + r"els|py" + r"pi)|/tmp/[a-z]",
+    r"|/opt/(whe" + r"els|py" + r"pi)|/tmp/(?!ipykernel_)[a-z]",
     "the host of a package registry": r"(pypi|pythonhosted|deb\.debian|security\.debian|npmjs)"
     + r"\.(org|com)"
     + r"|download\.pyt"
