@@ -3,7 +3,7 @@
 Five faults that engines really shipped are planted at the end; each must make the check fail.
 """
 
-from dataclasses import replace
+import json
 
 import pytest
 import torch
@@ -21,7 +21,8 @@ from tinyvllm.engine.kv_cache import ContiguousAttend, ContiguousKVCache
 from tinyvllm.models.attend import CausalAttend
 from tinyvllm.models.registry import model_class
 from tinyvllm.ops.rms_norm import rms_norm_reference
-from tinyvllm.ops.table import reference_ops, rope_and_store_reference
+from tinyvllm.ops.rope import rope_reference
+from tinyvllm.ops.table import compose, reference_ops
 from tinyvllm.weights.load import load_weights
 
 LENGTH, PREFILL, CHUNK = 120, 60, 20
@@ -42,7 +43,10 @@ CONFIGS = {
 
 
 def ours(oracle, tmp_path, ops=reference_ops):
-    folder = save(oracle, tmp_path / "model")
+    return load(save(oracle, tmp_path / "model"), ops)
+
+
+def load(folder, ops=reference_ops):
     config = ModelConfig.from_folder(folder)
     model = model_class(config.architecture)(
         config, ops=ops, dtype=torch.float32, device="cpu", max_model_len=256
@@ -53,7 +57,7 @@ def ours(oracle, tmp_path, ops=reference_ops):
 
 @torch.inference_mode()
 def whole_prompt_logits(model, token_ids):
-    hidden = model.forward(token_ids, torch.arange(len(token_ids)), CausalAttend())
+    hidden = model.forward(token_ids, torch.arange(len(token_ids)), CausalAttend(model.ops))
     return model.compute_logits(hidden)
 
 
@@ -67,7 +71,7 @@ def cached_logits(model, token_ids):
     for end in ends:
         positions = torch.arange(start, end)
         hidden = model.forward(
-            token_ids[start:end], positions, ContiguousAttend(cache, positions, end)
+            token_ids[start:end], positions, ContiguousAttend(model.ops, cache, positions, end)
         )
         rows.append(model.compute_logits(hidden))
         start = end
@@ -96,7 +100,7 @@ def test_prefill_of_n_plus_1_is_prefill_of_n_and_a_decode(tmp_path):
     torch.testing.assert_close(stepwise, whole, atol=TOLERANCE, rtol=0)
 
 
-def adjacent_pairs(positions, q, k, v, cos_sin, slots):
+def adjacent_pairs(positions, q, k, cos_sin):
     """The paper's pairs (2i, 2i+1) on a checkpoint made for (i, i + head_dim/2)."""
 
     def to_halves(x):
@@ -106,17 +110,13 @@ def adjacent_pairs(positions, q, k, v, cos_sin, slots):
         half = x.shape[-1] // 2
         return torch.stack((x[..., :half], x[..., half:]), dim=-1).flatten(-2)
 
-    q, k = rope_and_store_reference(positions, to_halves(q), to_halves(k), v, cos_sin, None)
-    q, k = to_pairs(q), to_pairs(k)
-    if slots is not None:
-        slots.k_cache[slots.slot_mapping], slots.v_cache[slots.slot_mapping] = k, v
-    return q, k
+    q, k = rope_reference(positions, to_halves(q), to_halves(k), cos_sin)
+    return to_pairs(q), to_pairs(k)
 
 
-def unscaled_scores(positions, q, k, v, cos_sin, slots):
+def unscaled_scores(q, k, v):
     """q grown by sqrt(head_dim): what forgetting to divide the scores comes to."""
-    q, k = rope_and_store_reference(positions, q, k, v, cos_sin, slots)
-    return q * q.shape[-1] ** 0.5, k
+    return reference_ops.attention(q * q.shape[-1] ** 0.5, k, v)
 
 
 def wrong_kv_head(x, weight, bias=None):
@@ -144,18 +144,18 @@ def decode_one_position_late(model):
 
 
 FAULTS = {
-    "adjacent-pair RoPE": {"rope_and_store": adjacent_pairs},
-    "missing 1/sqrt(head_dim)": {"rope_and_store": unscaled_scores},
+    "adjacent-pair RoPE": {"rope": adjacent_pairs},
+    "missing 1/sqrt(head_dim)": {"attention": unscaled_scores},
     "wrong kv head": {"linear": wrong_kv_head},
     "norm weight ignored": {"rms_norm": norm_weight_ignored},
 }
 
 
-@pytest.mark.parametrize("slots", FAULTS.values(), ids=FAULTS.keys())
-def test_a_planted_fault_is_found(slots, tmp_path):
+@pytest.mark.parametrize("pieces", FAULTS.values(), ids=FAULTS.keys())
+def test_a_planted_fault_is_found(pieces, tmp_path):
     oracle = random_llama()
     with pytest.raises(AssertionError):
-        check(oracle, ours(oracle, tmp_path, replace(reference_ops, **slots)))
+        check(oracle, ours(oracle, tmp_path, compose(**pieces)))
 
 
 def test_a_decode_position_off_by_one_is_found(tmp_path):
@@ -164,6 +164,16 @@ def test_a_decode_position_off_by_one_is_found(tmp_path):
     decode_one_position_late(model)
     with pytest.raises(AssertionError):
         check(oracle, model)
+
+
+def test_theta_and_scaling_of_an_old_config_file_give_the_same_logits(tmp_path):
+    oracle = random_llama(rope_parameters=LLAMA3_SCALING)
+    folder = save(oracle, tmp_path / "old")
+    config = json.loads((folder / "config.json").read_text())
+    scaling = config.pop("rope_parameters")
+    config |= {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling}
+    (folder / "config.json").write_text(json.dumps(config))
+    check(oracle, load(folder))
 
 
 @pytest.mark.gpu

@@ -3,8 +3,7 @@
 import torch
 
 from tinyvllm.config import ModelConfig
-from tinyvllm.ops.attention import attention_reference
-from tinyvllm.ops.table import KVSlots
+from tinyvllm.ops.table import KVSlots, Ops
 
 
 class ContiguousKVCache:
@@ -34,7 +33,8 @@ class ContiguousAttend:
     positions [T] int64, consecutive; end: one past the last of them.
     """
 
-    def __init__(self, cache: ContiguousKVCache, positions: torch.Tensor, end: int):
+    def __init__(self, ops: Ops, cache: ContiguousKVCache, positions: torch.Tensor, end: int):
+        self._attention = ops.attention
         self._cache, self._positions, self._end = cache, positions, end
 
     def slots(self, layer: int) -> KVSlots:
@@ -44,4 +44,4 @@ class ContiguousAttend:
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> torch.Tensor:
         cache, end = self._cache, self._end
-        return attention_reference(q, cache.k[layer, :end], cache.v[layer, :end])
+        return self._attention(q, cache.k[layer, :end], cache.v[layer, :end])

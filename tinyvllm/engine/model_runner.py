@@ -69,7 +69,7 @@ class ModelRunner:
         start, end = request.num_computed_tokens, request.num_tokens
         token_ids = torch.tensor(request.token_ids[start:], device=self.device)
         positions = torch.arange(start, end, device=self.device)
-        attend = ContiguousAttend(self.cache, positions, end)
+        attend = ContiguousAttend(self.model.ops, self.cache, positions, end)
         hidden = self.model.forward(token_ids, positions, attend)
         request.num_computed_tokens = end
         return self.model.compute_logits(hidden[-1:])

@@ -8,8 +8,7 @@ from typing import Protocol
 
 import torch
 
-from tinyvllm.ops.attention import attention_reference
-from tinyvllm.ops.table import KVSlots
+from tinyvllm.ops.table import KVSlots, Ops, reference_ops
 
 
 class Attend(Protocol):
@@ -29,10 +28,13 @@ class Attend(Protocol):
 class CausalAttend:
     """One whole sequence at once, nothing kept: what a forward pass without a cache does."""
 
+    def __init__(self, ops: Ops = reference_ops):
+        self._attention = ops.attention
+
     def slots(self, layer: int) -> None:
         return None
 
     def __call__(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> torch.Tensor:
-        return attention_reference(q, k, v)
+        return self._attention(q, k, v)

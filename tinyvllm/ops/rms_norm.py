@@ -12,14 +12,3 @@ def rms_norm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> tor
     x32 = x.float()
     scale = torch.rsqrt(x32.square().mean(-1, keepdim=True) + eps)
     return (x32 * scale).to(x.dtype) * weight
-
-
-def add_rms_norm_reference(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Adds a block's output to the residual stream, and normalises the sum for the next block.
-
-    x, residual [T, hidden_size] -> (normed, new residual), both [T, hidden_size].
-    """
-    residual = residual + x
-    return rms_norm_reference(residual, weight, eps), residual
