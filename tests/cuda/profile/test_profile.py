@@ -284,6 +284,13 @@ def test_what_no_trace_can_hold_is_refused_in_words(module, monkeypatch):
         profile(module, "endless", floats())
 
 
+def test_the_traces_of_one_warp_give_way_to_those_of_the_next(module, monkeypatch):
+    monkeypatch.setattr("tinyvllm.cuda.profile.MAX_EVENTS", 1 << 23)
+    x = floats(41_000)
+    report = profile(module, "invariant", x, floats(), 40_000, block=256)  # 4 million events a warp
+    assert report.total.global_load.requests == 8 * (40_000 + 1)
+
+
 def test_a_report_prints_as_a_table_beside_the_source(module):
     text = str(profile(module, "half", floats(), floats()))
     lines = text.splitlines()

@@ -83,7 +83,14 @@ void access_range(const void* p, uint64_t bytes, Kind kind, uintptr_t pc) {
 
 void flush_warp(const Block* block, unsigned warp) {
   unsigned first = warp * warp_lanes, n = block->num_threads - first;
-  replay_warp(data, block, &lanes[first], n < warp_lanes ? n : warp_lanes);
+  if (n > warp_lanes) n = warp_lanes;
+  replay_warp(data, block, &lanes[first], n);
+  for (unsigned i = first; i < first + n; i++) {  // long traces of one warp give way to those of the next
+    if (lanes[i].capacity <= 1 << 14) continue;
+    free(lanes[i].events);
+    events_held -= lanes[i].capacity;
+    lanes[i].events = nullptr, lanes[i].capacity = 0;
+  }
 }
 
 void on_launch_start(Launch* launch) {
