@@ -79,3 +79,23 @@ def test_importing_the_package_finishes_an_interrupted_promotion(toy: Project):
     done = run_python(["-c", "from tinyvllm.toy.double import whole; print(whole)"], toy.root)
     assert done.stdout == "True\n"
     recover(toy)
+
+
+def test_a_students_commands_wait_for_no_heavy_import():
+    modules = ("check", "cli", "magics", "promote", "reset", "stale", "status", "testing")
+    program = "import sys\n" + "".join(f"import tinyvllm.course.{name}\n" for name in modules)
+    heavy = ("jupytext", "nbformat", "nbclient", "torch", "numpy", "IPython")
+    done = run_python(
+        ["-c", f"{program}print([m for m in {heavy} if m in sys.modules])"], REPOSITORY
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_a_broken_chapter_does_not_keep_the_next_one_from_being_tested(
+    toy: Project, capsys: pytest.CaptureFixture[str]
+):
+    toy.chapter(7).notebook.unlink()
+    assert main(["test", "7", "8"], toy) == 1
+    captured = capsys.readouterr()
+    assert "chapters/07_toy.ipynb is missing" in captured.err
+    assert "0 of 1 exercises done" in captured.out

@@ -69,7 +69,8 @@ class Checker:
         if not tests:
             raise CourseError(f"{chapter.shown(chapter.tests)} has no test of exercise {number}")
         if cell.is_stub:
-            words = f"✗ exercise {number} is still to do: its cell says so in a line of its own"
+            line = "#error" if cell.is_cuda else "raise NotImplementedError"
+            words = f"✗ exercise {number} is still to do: put your code where it says `{line}`"
             return Outcome(False, words, started=False)
         if problem := syntax_problem(cell):
             return Outcome(False, f"✗ exercise {number}: {problem}")

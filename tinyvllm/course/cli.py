@@ -71,10 +71,15 @@ def _test(project: Project, arguments: argparse.Namespace) -> int:
     from tinyvllm.course.check import Checker
     from tinyvllm.course.testing import run_chapter
 
+    failed = 0
     with Checker(project) as checker:
-        chapters = project.parse_numbers(arguments.numbers)
-        failed = [not run_chapter(project, c, checker, reference=arguments.ref) for c in chapters]
-    return int(any(failed))
+        for chapter in project.parse_numbers(arguments.numbers):
+            try:
+                failed |= not run_chapter(project, chapter, checker, reference=arguments.ref)
+            except CourseError as error:
+                print(error, file=sys.stderr)
+                failed = 1
+    return int(failed)
 
 
 def _status(project: Project, arguments: argparse.Namespace) -> int:
