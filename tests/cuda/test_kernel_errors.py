@@ -55,8 +55,9 @@ __global__ void waits_for_next_block(int* flags) {
 }
 __global__ void trap() { __trap(); }  // line P
 __global__ void fine(int* x) { x[threadIdx.x] = threadIdx.x; }
-__global__ void second_block(float* x, int i) { if (blockIdx.y == 1 && threadIdx.y == 2) x[i] = 1; }
-// line Q
+__global__ void second_block(float* x, int i) {
+  if (blockIdx.y == 1 && threadIdx.y == 2) x[i] = 1;  // line Q
+}
 """
 
 

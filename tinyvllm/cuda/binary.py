@@ -113,13 +113,28 @@ class Binary:
         `own`: names of the emulator's headers. For code inlined from them the answer is the last
         line of another file before it, which is the place of the call or just above.
         """
+        start, end = self._function_at(address)
         i = bisect_right(self._addresses, address) - 1
-        while i >= 0 and not self.rows[i].end:
-            name = self.rows[i].file.rsplit("/", 1)[-1]
-            if name not in own and self.rows[i].line:
-                return name, self.rows[i].line
-            i -= 1
+        before = range(i, -1, -1)
+        behind = range(i + 1, len(self.rows))
+        for places in (before, behind):
+            for j in places:
+                row = self.rows[j]
+                if row.end or not start <= row.address < end:
+                    break
+                name = row.file.rsplit("/", 1)[-1]
+                if name not in own and row.line:
+                    return name, row.line
         return None
+
+    def _function_at(self, address: int) -> tuple[int, int]:
+        """Start and end of the function that an address lies in."""
+        i = bisect_right(self._functions, (address, 1 << 62)) - 1
+        return self._functions[i] if i >= 0 else (0, 1 << 62)
+
+    @cached_property
+    def _functions(self) -> list[tuple[int, int]]:
+        return sorted((v, v + size) for kind, v, size in self.symbols.values() if kind == 2)
 
     @cached_property
     def _addresses(self) -> list[int]:
