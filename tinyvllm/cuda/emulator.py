@@ -294,6 +294,8 @@ def run(
             result = mode.collect(program, launch, kept) if mode.collect else None
     del buffer
     _show(printed, launch.print_dropped)
+    if not launch.fault.kind and launch.blocks_done < blocks:  # stopped between two blocks
+        launch.fault.kind = FAULTS.index("interrupted")
     if launch.fault.kind:
         raise kernel_error(program, name, launch, arrays)
     return result

@@ -149,7 +149,11 @@ static void* begin(Worker* w, unsigned i) {  // a fresh stack for thread i
 }
 
 static void go_on(Worker* w, unsigned own) {  // park thread `own`, switch to the next ready one
-  if (__builtin_expect(__atomic_load_n(&state_of(w->launch)->stop, __ATOMIC_RELAXED), 0)) give_up(w);
+  if (__builtin_expect(__atomic_load_n(&state_of(w->launch)->stop, __ATOMIC_RELAXED), 0)) {
+    // Stopped from outside, and the signal has not come yet: this thread is where the launch was.
+    if (first_to_fail(w->launch)) fill_fault(w->launch, fault_interrupted, self(), nullptr, 0, 0, 0);
+    give_up(w);
+  }
   if (__builtin_expect(!w->num_ready, 0)) report_deadlock(&w->block);
   w->spins = 0;
   unsigned i = pop_front(w);
