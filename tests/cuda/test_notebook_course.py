@@ -1,5 +1,6 @@
 """A chapter with kernels, built, checked, promoted: the student's cells are what is compiled."""
 
+import atexit
 import json
 import os
 import shutil
@@ -7,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 import tinyvllm
 from tinyvllm.course import notebooks
@@ -14,8 +17,10 @@ from tinyvllm.course.build import build
 from tinyvllm.course.cells import Cell
 from tinyvllm.course.check import Checker
 from tinyvllm.course.collect import collect
+from tinyvllm.course.magics import CheckFailed, Course
 from tinyvllm.course.project import Chapter, Project
 from tinyvllm.course.promote import promote
+from tinyvllm.course.testing import run_chapter
 from tinyvllm.course.worker import Worker
 
 REPOSITORY = Path(tinyvllm.__file__).resolve().parent.parent
@@ -305,9 +310,66 @@ def test_promotion_puts_the_students_kernels_into_the_package(chapter: Chapter, 
     assert text.startswith("// Your code, from chapters/09_toy.ipynb") and "// mine" in text
 
 
+@pytest.fixture
+def live(chapter: Chapter, checker: Checker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Course]:
+    """The course in a shell that runs cells with ids, as JupyterLab does."""
+    monkeypatch.setattr(atexit, "register", lambda *_: None)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(chapter.notebook))
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    course = Course(shell, Project(chapter.root))
+    course._checker = checker  # the warm one
+    course.load()
+    yield course
+    for event in ("pre_run_cell", "post_run_cell"):
+        for callback in list(shell.events.callbacks[event]):
+            shell.events.unregister(event, callback)
+    InteractiveShell.clear_instance()
+
+
+def test_a_kernel_typed_and_run_but_never_saved_is_what_is_checked_and_promoted(
+    chapter: Chapter, live: Course, capsys: pytest.CaptureFixture[str]
+):
+    right = solutions(chapter)
+    write(chapter, ex_9_2=right["9.2"], ex_9_3=right["9.3"], ex_9_4=right["9.4"])
+    given = next(c for c in collect(chapter, chapter.notebook).cells if c.is_cuda)
+    run_cell = InteractiveShell.instance().run_cell
+    assert run_cell(given.text, cell_id=given.id).success
+    assert not run_cell(right["9.1"].replace("i < n", "i < m"), cell_id="ch09-ex-9-1").success
+    with pytest.raises(CheckFailed, match=r"failed when it ran: CellCompileError") as caught:
+        live.check("9.1")
+    assert "line 6: " in str(caught.value)
+    assert run_cell(right["9.1"] + "\n// typed", cell_id="ch09-ex-9-1").success
+    live.check("9.1")
+    assert "✓ exercise 9.1" in capsys.readouterr().out
+    live.promote("9")
+    assert "// typed" in (chapter.root / "tinyvllm/kernels/toy.cu").read_text()
+    assert "// typed" not in chapter.notebook.read_text()
+
+
+def test_a_stub_that_ran_is_still_to_do_and_not_a_failure(chapter: Chapter, live: Course):
+    stub = next(c for c in collect(chapter, chapter.notebook).cells if c.exercise == "9.1")
+    result = InteractiveShell.instance().run_cell(stub.text, cell_id=stub.id)
+    assert repr(result.error_in_exec) == "NotImplementedError('exercise 9.1')"
+    with pytest.raises(CheckFailed, match=r"^✗ exercise 9\.1 is still to do"):
+        live.check("9.1")
+    with pytest.raises(CheckFailed) as caught:
+        live.promote("9")
+    assert "still to do: exercise 9.1, exercise 9.2" in str(caught.value)
+    assert "failed when it last ran" not in str(caught.value)
+
+
+def test_an_untouched_chapter_says_what_is_to_do(chapter: Chapter, checker: Checker):
+    said: list[str] = []
+    assert not run_chapter(Project(chapter.root), chapter, checker, say=said.append)
+    assert said[-1] == "0 of 4 exercises done (0 of 7 points)"
+    assert all("is still to do" in words for words in said[:-1]), said
+
+
 @pytest.mark.slow
 def test_the_chapter_runs_in_a_notebook_and_its_outputs_hold_nothing_of_the_machine(
-    built: Path, tmp_path: Path
+    built: Path, tmp_path: Path, worker: Worker
 ):
     project = Project(Path(shutil.copytree(built, tmp_path / "toy")))
     said: list[str] = []
@@ -329,3 +391,6 @@ def test_the_chapter_runs_in_a_notebook_and_its_outputs_hold_nothing_of_the_mach
     assert str(Path.home()) not in json.dumps(cells) and os.fspath(tmp_path) not in json.dumps(
         cells
     )
+    with Checker(project, worker) as checker:  # the same outputs in a second run, says nbval
+        passed = run_chapter(project, project.chapter(9), checker, reference=True, say=said.append)
+    assert passed, said
