@@ -29,7 +29,7 @@ def test_the_emulator_runs_on_64_bit_arm(tmp_path):
     def build(*command: str) -> None:
         subprocess.run([CROSS, *flags, *command], check=True, timeout=300, cwd=tmp_path)
 
-    # The runtime's entry points are public, all else is hidden: as in a kernel's library on this machine.
+    # The entry points are public, all else is hidden, as in a library for this machine.
     build("-c", str(compiler.HOST / "emu.cpp"), "-o", "emu.o")
     build("-w", "-nostdinc++", "-include", "cuda_host.h", "-c", str(kernels), "-o", "kernels.o")
     build("kernels.o", "emu.o", "-o", "libkernels.so", *compiler.link_flags(cross))

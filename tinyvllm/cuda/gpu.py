@@ -128,8 +128,8 @@ class GpuFunction:
         self._by_device: dict[int, object] = {}  # what launches, loaded there
         self._shared_limits: dict[int, int] = {}  # bytes that were asked for there
         self._geometries: dict[tuple, tuple] = {}
-        # (dtypes of a pointer or None, alignment - 1, converter of a number)
         self._plan = tuple(_plan(p) for p in self.parameters)
+        self._several_devices = torch.cuda.device_count() > 1
 
     def launch(self, grid: tuple, block: tuple, args: tuple, shared_mem: int) -> bool:
         """The short way: returns False, launching nothing, if anything is out of the ordinary."""
@@ -138,37 +138,39 @@ class GpuFunction:
             return False
         values = []
         device = -1
-        for (dtypes, alignment, convert), a in zip(plan, args):
-            if dtypes is not None:
-                if (
-                    type(a) is not torch.Tensor
-                    or a.dtype not in dtypes
-                    or not a.is_cuda
-                    or not a.is_contiguous()
-                ):
+        for (kind, dtypes, alignment), a in zip(plan, args):
+            if kind == _POINTER:
+                if type(a) is not torch.Tensor or a.dtype not in dtypes or not a.is_contiguous():
                     return False
-                here = a.get_device()
-                if device != here:
-                    if device >= 0:
+                here = a.get_device()  # -1 on a CPU
+                if here != device:
+                    if here < 0 or device >= 0:
                         return False
                     device = here
-                address = a.data_ptr()
-                if address & alignment:
+                a = a.data_ptr()
+                if a & alignment:
                     return False
-                values.append(address)
+            elif kind == _INT32:
+                # It goes as eight bytes of which the kernel reads four (little-endian).
+                if type(a) is not int or not -0x80000000 <= a <= 0x7FFFFFFF:
+                    return False
+            elif kind == _FLOAT32:
+                if type(a) is not float:
+                    return False
+                a = _float32(a)
+            elif kind == _INT64:
+                if type(a) is not int or not -(1 << 63) <= a < 1 << 63:
+                    return False
             else:
-                value = convert(a)
-                if value is None:
-                    return False
-                values.append(value)
-        function = self._by_device.get(device)
+                return False
+            values.append(a)
         try:
             where = self._geometries.get((device, grid, block, shared_mem))
         except TypeError:  # a list
             return False
-        if function is None or where is None or device != torch.cuda.current_device():
+        if where is None or (self._several_devices and device != torch.cuda.current_device()):
             return False
-        function(where[0], where[1], values, where[2], _stream(device))
+        self._by_device[device](where[0], where[1], values, where[2], _stream(device))
         return True
 
     def launch_checked(self, grid: tuple, block: tuple, args: tuple, shared_mem: int) -> None:
@@ -217,25 +219,17 @@ class GpuFunction:
         self._shared_limits[device] = shared_mem
 
 
-def _plan(p: Parameter) -> tuple:
-    """How the short way takes a parameter: (dtypes, alignment mask, None) or (None, 0, converter).
-
-    A converter returns None for what it doesn't know: the careful way then decides.
-    """
-    if p.pointer:
-        return (p.torch_dtypes or _AnyDtype(), p.alignment - 1, None)
-    if p.code == 13:
-        return (None, 0, lambda v: np.float32(v) if type(v) is float else None)
-    if p.code == 14:
-        return (None, 0, lambda v: np.float64(v) if type(v) is float else None)
-    if p.code == 7:
-        # A Python int goes as eight bytes of which the kernel reads four (little-endian).
-        return (None, 0, lambda v: v if type(v) is int and -0x80000000 <= v <= 0x7FFFFFFF else None)
-    if p.code == 9:
-        return (None, 0, lambda v: v if type(v) is int and -(1 << 63) <= v < 1 << 63 else None)
-    return (None, 0, lambda v: None)
+_POINTER, _INT32, _FLOAT32, _INT64, _OTHER = range(5)
+_float32 = np.float32
 
 
 class _AnyDtype:
     def __contains__(self, dtype: object) -> bool:
         return True
+
+
+def _plan(p: Parameter) -> tuple[int, object, int]:
+    """How the short way takes a parameter: its kind, dtypes, bits an address may not have."""
+    if p.pointer:
+        return _POINTER, p.torch_dtypes or _AnyDtype(), p.alignment - 1
+    return {7: _INT32, 13: _FLOAT32, 9: _INT64}.get(p.code, _OTHER), None, 0
