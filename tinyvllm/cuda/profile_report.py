@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 SECTOR_BYTES = 32  # the unit in which global memory moves
 # Kinds of places in host/profile.h
 LOAD, STORE, ATOMIC, COPY, BLOCK, CONDITION, BARRIER, WARP = range(8)
+QUIET_LINES = 3  # shown around lines that do something
 MMA_FLOPS = 2 * 16 * 8 * 16  # of one mma_m16n8k16
 
 
@@ -137,7 +138,7 @@ class Report:
     block: tuple[int, int, int]
     lines: tuple[Line, ...]
     total: Counts
-    source: tuple[tuple[int, str], ...] = field(repr=False, default=())  # what the table shows
+    source: tuple[tuple[int, str], ...] = field(repr=False, default=())  # of the table; 0: left out
 
     def line(self, number: int) -> Counts:
         """What a line of the kernel's own file did (zeros, if nothing)."""
@@ -221,8 +222,20 @@ def report(
         Line(f, n, text_of(f, n), by_line[f, n]) for f, n in order if by_line[f, n] != unknown
     )
     total = sum((line.counts for line in lines), unknown)
-    numbers = [line.number for line in lines if line.file == own]
-    shown = range(min(numbers, default=0), max(numbers, default=-1) + 1)
+    numbers = {line.number for line in lines if line.file == own}
+    shown = _shown(numbers | {source.kernel(kernel).line})
     return Report(
         kernel, own, grid, block, lines, total, tuple((n, text_of(own, n)) for n in shown)
     )
+
+
+def _shown(numbers: set[int]) -> list[int]:
+    """The lines of a table: from the first to the last of `numbers`; 0 for a long quiet stretch."""
+    shown: list[int] = []
+    for number in sorted(numbers):
+        before = shown[-1] if shown else number - 1
+        if number - before > 2 * QUIET_LINES + 1:
+            shown += [*range(before + 1, before + 1 + QUIET_LINES), 0]
+            before = number - 1 - QUIET_LINES
+        shown += range(before + 1, number + 1)
+    return shown

@@ -130,7 +130,9 @@ def _rows(report: Report) -> tuple[list[Column], list[tuple[str, str, Counts]]]:
     columns = [
         c for c in COLUMNS if c.head[1] not in _OPTIONAL or c.cell(report.total) not in ("", "n/a")
     ]
-    rows = [(str(n), text, report.line(n)) for n, text in report.source]
+    rows = [
+        (str(n), text, report.line(n)) if n else ("...", "", Counts()) for n, text in report.source
+    ]
     rows += [
         (f"{line.file}:{line.number}", line.text, line.counts)
         for line in report.lines

@@ -302,6 +302,17 @@ def test_a_report_prints_as_a_table_beside_the_source(module):
     assert "conflicts" not in text  # a column that is empty throughout
 
 
+def test_a_table_leaves_out_long_stretches_in_which_nothing_happens():
+    quiet = "\n".join(f"// {i}" for i in range(20))
+    code = f"__global__ void f(float* y) {{\n{quiet}\n  y[threadIdx.x] = 1.0f;\n}}\n"
+    report = RawModule(code).get_function("f").profile((1,), (32,), (floats(),))
+    shown = [line.split("  ")[-1].strip() for line in str(report).splitlines()[3:-1]]
+    assert shown == [
+        *("__global__ void f(float* y) {", "// 0", "// 1", "// 2", "..."),
+        *("// 17", "// 18", "// 19", "y[threadIdx.x] = 1.0f;"),
+    ]
+
+
 def test_a_notebook_shows_a_table_and_escapes_the_source():
     code = (
         "__global__ void f(float* y, int n) {\n  if (threadIdx.x < n) y[threadIdx.x] = 1.0f;\n}\n"
