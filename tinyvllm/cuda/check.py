@@ -2,19 +2,24 @@
 
 Found, one error (KernelError) a launch, with kernel, block, thread, name, element and source line:
 
-* out of bounds: arrays (each lies alone in memory while it is checked), static shared variables, also into a
-  neighbour or the next row (`tile[0][20]` of `tile[16][17]`), dynamic shared memory, local arrays; misaligned vectors;
-* data races in shared memory, within a warp too: ordered are accesses by block barriers, by `__syncwarp` (a shuffle
-  or a vote orders no memory, says the CUDA guide), and by a fence followed by an atomic that the other thread's atomic
-  on the same address comes after; two atomics don't race; several threads may write the same value;
-* data races in global memory, between the threads of a block and between blocks, by the same rules: a last-block
-  reduction needs its `__threadfence()`. Volatile accesses to global memory count as atomics. Arrays that no parameter
-  can write are left out;
-* shared memory that is read before anybody wrote it; an asynchronous copy that is read before it is waited for;
-* divergent barriers, bad masks of warp functions, deadlocks (emulator), endless loops (a time limit).
+* out of bounds: arrays (each lies alone in memory while it is checked), static shared variables,
+  also into a neighbour or the next row (`tile[0][20]` of `tile[16][17]`), dynamic shared memory,
+  local arrays; misaligned vectors;
+* data races in shared memory, within a warp too: ordered are accesses by block barriers, by
+  `__syncwarp` (a shuffle or a vote orders no memory, says the CUDA guide), and by a fence followed
+  by an atomic that the other thread's atomic on the same address comes after; two atomics don't
+  race; several threads may write the same value;
+* data races in global memory, between the threads of a block and between blocks, by the same rules:
+  a last-block reduction needs its `__threadfence()`. Volatile accesses to global memory count as
+  atomics. Arrays that no parameter can write are left out;
+* shared memory that is read before anybody wrote it; an asynchronous copy that is read before it is
+  waited for;
+* divergent barriers, bad masks of warp functions, deadlocks (emulator), endless loops (a time
+  limit).
 
-Not seen: what happens inside library calls (`memcpy` of a length that is known only at run time), and races that the
-given input doesn't reach. A kernel runs on one worker, its blocks one after another, so the same error comes each time.
+Not seen: what happens inside library calls (`memcpy` of a length that is known only at run time),
+and races that the given input doesn't reach. A kernel runs on one worker, its blocks one after
+another, so the same error comes each time.
 """
 
 from __future__ import annotations
@@ -41,13 +46,16 @@ if TYPE_CHECKING:
 GAP = 64 << 20  # bytes of address space between arrays: an overrun lands in nothing
 _FLAGS = ("-O1", "-fsanitize=thread,bounds")
 _GCC = (
-    "-fsanitize=object-size", "-fno-tree-loop-im", "-fno-tree-sra", "-fno-store-merging", "-fno-if-conversion",
-    "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1",
-)  # fmt: skip
+    "-fsanitize=object-size",
+    # Every access of the source stays, where it is and as wide as it is.
+    *("-fno-tree-loop-im", "-fno-tree-sra", "-fno-store-merging", "-fno-if-conversion"),
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+)
 _CLANG = (
-    "-mllvm", "-tsan-distinguish-volatile=1", "-mllvm", "-tsan-instrument-func-entry-exit=0",
-    "-mllvm", "-tsan-instrument-read-before-write=1",
-)  # fmt: skip
+    *("-mllvm", "-tsan-distinguish-volatile=1", "-mllvm", "-tsan-instrument-func-entry-exit=0"),
+    *("-mllvm", "-tsan-instrument-read-before-write=1"),
+)
 
 # ---- the structures of host/check.h; keep both in step ----
 
@@ -58,20 +66,24 @@ class _Variable(ctypes.Structure):
 
 class _Region(ctypes.Structure):
     _fields_ = [
-        ("begin", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("tracked", ctypes.c_int32), ("pad", ctypes.c_int32),
-    ]  # fmt: skip
+        *((n, ctypes.c_uint64) for n in ("begin", "bytes")),
+        *((n, ctypes.c_int32) for n in ("tracked", "unit")),
+    ]
 
 
 class _Data(ctypes.Structure):
     _fields_ = [
-        ("variables", ctypes.POINTER(_Variable)), ("regions", ctypes.POINTER(_Region)), ("base", ctypes.c_uint64),
-        ("image_end", ctypes.c_uint64), ("num_variables", ctypes.c_int32), ("num_guards", ctypes.c_int32),
-        ("num_regions", ctypes.c_int32), ("pad", ctypes.c_int32), ("report", check_report.Report), ("unwritten", check_report.Report),
-    ]  # fmt: skip
+        ("variables", ctypes.POINTER(_Variable)),
+        ("regions", ctypes.POINTER(_Region)),
+        *((n, ctypes.c_uint64) for n in ("base", "image_end")),
+        *((n, ctypes.c_int32) for n in ("num_variables", "num_guards", "num_regions", "pad")),
+        *((n, check_report.Report) for n in ("report", "unwritten")),
+    ]
 
 
 def check(kernel: Kernel, grid: tuple, block: tuple, args: tuple, shared_mem: int = 0) -> None:
-    """Runs a kernel in check mode; results are those of a launch. Arrays on a GPU are copied to the CPU and back.
+    """Runs a kernel in check mode; results are those of a launch. Arrays on a GPU are copied to the
+    CPU and back.
 
     Raises KernelError for the first fault (see the module's docstring), and what a launch raises.
     """
@@ -93,7 +105,12 @@ def check(kernel: Kernel, grid: tuple, block: tuple, args: tuple, shared_mem: in
 
     try:
         emulator.run(
-            program, kernel.name, *where[:2], apart.values, where[2], replace(check_mode(), prepare=prepare)
+            program,
+            kernel.name,
+            *where[:2],
+            apart.values,
+            where[2],
+            replace(check_mode(), prepare=prepare),
         )
     except KernelError as error:
         shared = static_shared(program.binary)
@@ -127,11 +144,11 @@ def _fill(data: _Data, program: Program, apart: _Apart) -> object:
     symbols = program.binary.symbols
     variables = [(v.offset, v.bytes) for v in program.binary.shared_variables]
     # Beside a shared array of a class (bfloat16) the compiler keeps a flag of its own.
-    guards = [(at, size) for n, (kind, at, size) in symbols.items() if kind == 6 and n.startswith("_ZGV")]
+    guards = [
+        (at, size) for n, (kind, at, size) in symbols.items() if kind == 6 and n.startswith("_ZGV")
+    ]
     described = (_Variable * max(1, len(variables) + len(guards)))(*variables, *guards)
-    regions = (_Region * max(1, len(apart.regions)))(
-        *((begin, size, tracked, 0) for begin, size, tracked in apart.regions)
-    )
+    regions = (_Region * max(1, len(apart.regions)))(*apart.regions)
     data.variables, data.num_variables, data.num_guards = described, len(variables), len(guards)
     data.regions, data.num_regions = regions, len(apart.regions)
     data.base = program.base
@@ -141,7 +158,8 @@ def _fill(data: _Data, program: Program, apart: _Apart) -> object:
 
 
 def _on_cpu(args: tuple) -> tuple[tuple, list]:
-    """The arguments with arrays of a GPU replaced by copies, and those copies with where they came from."""
+    """The arguments with arrays of a GPU replaced by copies, and those copies with where they came
+    from."""
     host, back = [], []
     for a in args:
         if isinstance(a, torch.Tensor) and a.is_cuda:
@@ -158,8 +176,8 @@ def _on_cpu(args: tuple) -> tuple[tuple, list]:
 class _Apart:
     """The arrays of a launch, each copied to memory of its own far from the others.
 
-    Arrays that overlap (one given twice, or a view of another) stay together. `regions` are (address, bytes, whether
-    a parameter can write it).
+    Arrays that overlap (one given twice, or a view of another) stay together. `regions` are
+    (address, bytes, whether a parameter can write it, bytes of the smallest element and 4 at most).
     """
 
     def __init__(self, values: list):
@@ -179,14 +197,15 @@ class _Apart:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
         self._memory = mmap.mmap(-1, sum(rooms) + GAP, flags=flags)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self.regions: list[tuple[int, int, bool]] = []
+        self.regions: list[tuple[int, int, bool, int]] = []
         self._moves: list[tuple[int, int, int, bool]] = []  # from, to, bytes, written
         moved: dict[int, ArrayArgument] = {}
         at = self._start + GAP
         for group, size, room in zip(groups, sizes, rooms):
             begin = -(-at // 4096) * 4096 + group[0].address % 256  # aligned as it was
             written = any(not a.parameter.const for a in group)
-            self.regions.append((begin, size, written))
+            unit = min(4, *(a.element_bytes for a in group))
+            self.regions.append((begin, size, written, unit))
             self._moves.append((group[0].address, begin, size, written))
             for a in group:
                 moved[id(a)] = replace(a, address=begin + a.address - group[0].address)

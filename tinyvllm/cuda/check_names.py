@@ -1,4 +1,5 @@
-"""What a kernel's shared memory is called in its text, for check mode: `tile[3][5]` instead of byte 788."""
+"""What a kernel's shared memory is called in its text, for check mode: `tile[3][5]` instead of byte
+788."""
 
 from __future__ import annotations
 
@@ -9,19 +10,21 @@ from dataclasses import dataclass
 from .binary import Binary, SharedVariable
 from .source import _ALIGNMENT, _EXTERN_SHARED, Source
 
-_SIZES = {
-    "char": 1, "signed char": 1, "unsigned char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1,
-    "short": 2, "unsigned short": 2, "int16_t": 2, "uint16_t": 2, "__half": 2, "half": 2, "__nv_bfloat16": 2,
-    "nv_bfloat16": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "int32_t": 4, "uint32_t": 4, "float": 4,
-    "__half2": 4, "half2": 4, "__nv_bfloat162": 4, "nv_bfloat162": 4, "long long": 8, "unsigned long long": 8,
-    "long": 8, "size_t": 8, "int64_t": 8, "uint64_t": 8, "double": 8, "float2": 8, "int2": 8, "uint2": 8,
-    "float3": 12, "float4": 16, "int4": 16, "uint4": 16, "double2": 16,
-}  # fmt: skip
+_BY_SIZE = {
+    1: "char|signed char|unsigned char|bool|int8_t|uint8_t",
+    2: "short|unsigned short|int16_t|uint16_t|__half|half|__nv_bfloat16|nv_bfloat16",
+    4: "int|unsigned|unsigned int|int32_t|uint32_t|float|__half2|half2|__nv_bfloat162|nv_bfloat162",
+    8: "long|long long|unsigned long long|size_t|int64_t|uint64_t|double|float2|int2|uint2",
+    12: "float3|int3",
+    16: "float4|int4|uint4|double2",
+}
+_SIZES = {name: size for size, names in _BY_SIZE.items() for name in names.split("|")}
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A shared variable: its element's size in bytes and its extents, () for a single value, None if unknown."""
+    """A shared variable: its element's size in bytes and its extents, () for a single value, None
+    if unknown."""
 
     name: str
     bytes: int
@@ -80,9 +83,14 @@ def _local_name(symbol: str) -> tuple[str, str]:
 def _numbers(binary: Binary, address: int) -> tuple[int, ...]:
     """Five 32-bit numbers at an address of the library."""
     data = binary.data
-    start, (size, count) = struct.unpack_from("<Q", data, 0x20)[0], struct.unpack_from("<HH", data, 0x36)
+    start, (size, count) = (
+        struct.unpack_from("<Q", data, 0x20)[0],
+        struct.unpack_from("<HH", data, 0x36),
+    )
     for i in range(count):
-        kind, _, offset, virtual, _, in_file, _, _ = struct.unpack_from("<IIQQQQQQ", data, start + i * size)
+        kind, _, offset, virtual, _, in_file, _, _ = struct.unpack_from(
+            "<IIQQQQQQ", data, start + i * size
+        )
         if kind == 1 and virtual <= address < virtual + in_file:
             return struct.unpack_from("<5I", data, offset + address - virtual)
     return (0, 0, 0, 0, 0)

@@ -1,4 +1,5 @@
-"""What check mode found, in words: kernel, block, thread, what, which element, which line, and the usual cause."""
+"""What check mode found, in words: kernel, block, thread, what, which element, which line, and the
+usual cause."""
 
 from __future__ import annotations
 
@@ -29,13 +30,18 @@ class Report(ctypes.Structure):
     """`Report` of host/check.h; keep both in step."""
 
     _fields_ = [
-        ("kind", ctypes.c_int32), ("access", ctypes.c_int32), ("space", ctypes.c_int32), ("item", ctypes.c_int32),
-        ("bytes", ctypes.c_uint32), ("run", ctypes.c_uint32), ("thread", ctypes.c_uint32), ("site", ctypes.c_uint32),
-        ("offset", ctypes.c_int64), ("other_access", ctypes.c_uint32), ("other_run", ctypes.c_uint32),
-        ("other_thread", ctypes.c_uint32), ("other_site", ctypes.c_uint32), ("index", ctypes.c_int64),
-        ("file", ctypes.c_char_p), ("line", ctypes.c_uint32), ("column", ctypes.c_uint32),
-        ("type", ctypes.c_char * 128), ("last_site", ctypes.c_uint32), ("first_write", ctypes.c_uint32),
-    ]  # fmt: skip
+        *((n, ctypes.c_int32) for n in ("kind", "access", "space", "item")),
+        *((n, ctypes.c_uint32) for n in ("bytes", "run", "thread", "site")),
+        ("offset", ctypes.c_int64),
+        *((f"other_{n}", ctypes.c_uint32) for n in ("access", "run", "thread", "site")),
+        ("index", ctypes.c_int64),
+        ("file", ctypes.c_char_p),
+        ("line", ctypes.c_uint32),
+        ("column", ctypes.c_uint32),
+        ("type", ctypes.c_char * 128),
+        ("last_site", ctypes.c_uint32),
+        ("first_write", ctypes.c_uint32),
+    ]
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,9 @@ class Scene:
         source = self.program.source
         low, high = sorted((line or 0, other or 0))
         lines = source.blanked.split("\n")
-        return "\n".join(lines[max(0, low - source.first_line + 1) : max(0, high - source.first_line)])
+        return "\n".join(
+            lines[max(0, low - source.first_line + 1) : max(0, high - source.first_line)]
+        )
 
     def block_index(self, run: int) -> tuple[int, int, int]:
         x, y, _ = self.grid
@@ -81,7 +89,8 @@ class Scene:
 
 @dataclass(frozen=True)
 class Element:
-    """The place in memory of a fault: as the source writes it, the name, the flat index, the declaration."""
+    """The place in memory of a fault: as the source writes it, the name, the flat index, the
+    declaration."""
 
     text: str
     name: str | None
@@ -89,12 +98,11 @@ class Element:
     declared: str
 
 
-def explained(
-    error: KernelError, report: Report, unwritten: Report, scene: Scene
-) -> KernelError:
+def explained(error: KernelError, report: Report, unwritten: Report, scene: Scene) -> KernelError:
     """The emulator's error with what check mode knows about it.
 
-    `unwritten`: a read of unwritten memory before it (kind 0: none), from which other faults follow.
+    `unwritten`: a read of unwritten memory before it (kind 0: none), from which other faults
+    follow.
     """
     if unwritten.kind and not (error.kind == "check" and _KINDS[report.kind] == "race"):
         report = unwritten
@@ -113,9 +121,16 @@ def explained(
     if hint:
         message += f"\n{hint}"
     return KernelError(
-        message, kernel=error.kernel, kind=_KINDS[report.kind], block=block, thread=thread, file=file, line=line,
-        array=element.name, index=element.index,
-    )  # fmt: skip
+        message,
+        kernel=error.kernel,
+        kind=_KINDS[report.kind],
+        block=block,
+        thread=thread,
+        file=file,
+        line=line,
+        array=element.name,
+        index=element.index,
+    )
 
 
 def _with_hint(error: KernelError, report: Report, scene: Scene) -> KernelError:
@@ -127,9 +142,16 @@ def _with_hint(error: KernelError, report: Report, scene: Scene) -> KernelError:
     if hint := hints.of_kind(error.kind, message, scene.text(line)):
         message += f"\n{hint}"
     return KernelError(
-        message, kernel=error.kernel, kind=error.kind, block=error.block, thread=error.thread, file=file, line=line,
-        array=error.array, index=error.index,
-    )  # fmt: skip
+        message,
+        kernel=error.kernel,
+        kind=error.kind,
+        block=error.block,
+        thread=error.thread,
+        file=file,
+        line=line,
+        array=error.array,
+        index=error.index,
+    )
 
 
 def _xyz(v: tuple[int, ...]) -> str:
@@ -145,7 +167,9 @@ def _element(report: Report, scene: Scene) -> Element:
         if report.kind == 1 and 0 <= index < count:
             index = last  # a wide access that begins inside
         name = a.parameter.name
-        shown = f"{name}[{index}]" if report.bytes <= a.element_bytes else f"{name}[{index}..{last}]"
+        shown = (
+            f"{name}[{index}]" if report.bytes <= a.element_bytes else f"{name}[{index}..{last}]"
+        )
         return Element(shown, name, index, f"{name} has {count} elements")
     if report.space == _IN_STATIC:
         variable = scene.shared[report.item]
@@ -157,7 +181,10 @@ def _element(report: Report, scene: Scene) -> Element:
         if d.element_bytes == 1 and d.extents is None:
             text = f"byte {offset} of {d.name}"
         return Element(
-            text, d.name, index, f"dynamic shared memory has {d.bytes} bytes in this launch (shared_mem={d.bytes})"
+            text,
+            d.name,
+            index,
+            f"dynamic shared memory has {d.bytes} bytes in this launch (shared_mem={d.bytes})",
         )
     if report.space == _DECLARED:
         chain, name = _indexed(scene.text(report.line), report.column)
@@ -166,9 +193,12 @@ def _element(report: Report, scene: Scene) -> Element:
 
 
 def _indexed(text: str, column: int) -> tuple[str, str | None]:
-    """The expression `tile[y][x]` whose index a column of the line is about, and the array's name."""
+    """The expression `tile[y][x]` whose index a column of the line is about, and the array's
+    name."""
     end = min(column, len(text))
-    if not (0 < column <= len(text) and text[column - 1] == "]"):  # clang: the column is the expression's beginning
+    if not (
+        0 < column <= len(text) and text[column - 1] == "]"
+    ):  # clang: the column is the expression's beginning
         found = re.compile(r"\w+(?:\s*\[[^\[\]]*\])+").search(text, max(0, column - 1))
         if not found:
             return "an array", None
@@ -195,10 +225,15 @@ def _bounds(report: Report, scene: Scene, element: Element, line: int | None) ->
     if report.space == _DECLARED:
         count = re.search(r"\[(\d+)\]", report.type.decode(errors="replace"))
         size = int(count[1]) if count else 0
-        whole = next((v.declaration for v in scene.shared if v.name == element.name), element.name or "it")
+        whole = next(
+            (v.declaration for v in scene.shared if v.name == element.name), element.name or "it"
+        )
         dimension = element.text.count("][") + 1
         which = "it" if dimension == 1 else f"dimension {dimension} of it"
-        text = f"out of bounds: index {report.index} in `{element.text}`: {which} has {size} elements (0 to {size - 1})"
+        text = (
+            f"out of bounds: index {report.index} in `{element.text}`: {which} has {size} elements "
+            f"(0 to {size - 1})"
+        )
         if whole != element.name:
             text += f", as it is declared {whole}"
         return text, hints.bounds(report.index, size, source, scene.block, scene.grid)
@@ -226,7 +261,8 @@ def _race(report: Report, scene: Scene, element: Element, line: int | None) -> t
         who += f" of block {_xyz(scene.block_index(report.other_run))}"
     at = f" on line {other_line}" if other_line else ""
     text = (
-        f"data race: {_VERBS[report.access]} of {element.text}, which {who} {_PAST[report.other_access]}{at} "
+        f"data race: {_VERBS[report.access]} of {element.text}, which {who} "
+        f"{_PAST[report.other_access]}{at} "
         f"with nothing that orders the two"
     )
     same_warp = same_block and report.thread // 32 == report.other_thread // 32
@@ -234,19 +270,29 @@ def _race(report: Report, scene: Scene, element: Element, line: int | None) -> t
         text += " (blocks run in any order, or at the same time)"
     elif same_warp:
         text += " (both are in one warp)"
-    atomic = report.access == 2, report.other_access == 2
     return text, hints.race(
-        report.access, report.other_access, line, other_line, same_block, same_warp, atomic, scene.text(line),
-        scene.text(other_line), bool(report.first_write),
-        scene.between(line, other_line),
-    )  # fmt: skip
+        hints.Race(
+            report.access,
+            report.other_access,
+            line,
+            other_line,
+            scene.text(line),
+            scene.text(other_line),
+            scene.between(line, other_line),
+            element.name,
+            same_block,
+            same_warp,
+            bool(report.first_write),
+        )
+    )
 
 
 def _uninitialised(
     report: Report, scene: Scene, element: Element, line: int | None
 ) -> tuple[str, str]:
     return (
-        f"uninitialised shared memory: {_VERBS[report.access]} of {element.text}, which no thread of this block has "
+        f"uninitialised shared memory: {_VERBS[report.access]} of {element.text}, which no thread "
+        f"of this block has "
         "written",
         hints.UNINITIALISED,
     )
@@ -256,7 +302,8 @@ def _misaligned(
     report: Report, scene: Scene, element: Element, line: int | None
 ) -> tuple[str, str]:
     return (
-        f"misaligned {_VERBS[report.access]} of {report.bytes} bytes: the address is not a multiple of {report.bytes}",
+        f"misaligned {_VERBS[report.access]} of {report.bytes} bytes: the address is not a "
+        f"multiple of {report.bytes}",
         hints.MISALIGNED,
     )
 
@@ -265,12 +312,15 @@ def _not_waited(
     report: Report, scene: Scene, element: Element, line: int | None
 ) -> tuple[str, str]:
     other = scene.place(report.other_site)
-    who = "this thread" if report.other_thread == report.thread else (
-        f"thread {_xyz(scene.thread_index(report.other_thread))}"
-    )  # fmt: skip
+    who = (
+        "this thread"
+        if report.other_thread == report.thread
+        else (f"thread {_xyz(scene.thread_index(report.other_thread))}")
+    )
     at = f" on line {other[1]}" if other else ""
     return (
-        f"data race: {_VERBS[report.access]} of {element.text}, to which a copy_async that {who} started{at} is still "
+        f"data race: {_VERBS[report.access]} of {element.text}, to which a copy_async that {who} "
+        f"started{at} is still "
         "under way",
         hints.NOT_WAITED,
     )

@@ -1,4 +1,5 @@
-"""The corpus as data: each kernel of kernels/*.cu with its launch, and what must be found, or what must come out.
+"""The corpus as data: each kernel of kernels/*.cu with its launch, and what must be found, or what
+must come out.
 
 Plain numpy, so that sanitize.py can run the same list on a GPU without torch.
 """
@@ -26,9 +27,10 @@ class Array:
 class Case:
     """A kernel and its launch.
 
-    Faulty ones: `kind`, `name`, `index` of the KernelError, and the line that ends in FAULT (or OTHER: either of the
-    two of a race may be told). Correct ones: `expected(*arrays)`, what the first argument holds afterwards.
-    `tool`: the compute-sanitizer tool for the fault; `hangs`: never run on a GPU.
+    Faulty ones: `kind`, `name`, `index` of the KernelError, and the line that ends in FAULT (or
+    OTHER: either of the two of a race may be told). Correct ones: `expected(*arrays)`, what the
+    first argument holds afterwards. `tool`: the compute-sanitizer tool that is asked about the
+    fault; `missed`: why it can't see it; `hangs`: never run on a GPU.
     """
 
     file: str
@@ -41,6 +43,7 @@ class Case:
     name: str | None = None
     index: int | None = None
     tool: str = ""
+    missed: str = ""
     hangs: bool = False
     expected: Callable[..., np.ndarray] | None = None
 
@@ -53,6 +56,13 @@ class Case:
             if inside and text.rstrip().endswith(("// FAULT", "// OTHER")):
                 marked.add(number)
         return marked
+
+
+INSIDE = "the access stays inside the block's shared memory"
+OWN = "the access stays inside the thread's local memory, or in a register"
+CONSTANT = "the tool does not check constant memory"
+SHARED_INIT = "initcheck watches global memory only"
+GLOBAL_RACE = "racecheck watches shared memory only"
 
 
 def zeros(count: int, dtype: str = "f4") -> Array:
@@ -85,7 +95,9 @@ def as_float(bits: np.ndarray) -> np.ndarray:
 def _bounds() -> list[Case]:
     def case(kernel, grid, block, args, name, index, **more):
         more = {"kind": "bounds", "tool": "memcheck", **more}
-        return Case("faulty_bounds.cu", kernel, (grid,), block, args, name=name, index=index, **more)
+        return Case(
+            "faulty_bounds.cu", kernel, (grid,), block, args, name=name, index=index, **more
+        )
 
     return [
         case("no_guard", 1, (128,), (zeros(128), floats(100), 100), "x", 100),
@@ -97,20 +109,31 @@ def _bounds() -> list[Case]:
         case("null_pointer", 1, (32,), (zeros(32), None, 32), None, None),
         case("vector_tail", 1, (32,), (zeros(120), floats(102), 102), "x", 103),
         case("misaligned_vector", 1, (8,), (zeros(32), floats(32)), None, None, kind="misaligned"),
-        case("histogram_bin", 1, (32,), (zeros(8, "i4"), Array("f4", np.linspace(0, 1, 32, dtype="f4")), 32, 8), "bins", 8),
+        case(
+            "histogram_bin",
+            1,
+            (32,),
+            (zeros(8, "i4"), Array("f4", np.linspace(0, 1, 32, dtype="f4")), 32, 8),
+            "bins",
+            8,
+        ),
         case("padded_slot", 1, (32,), (zeros(4), floats(4), these(0, 1, -1, 3), 4), "cache", -1),
         case("streaming_load", 1, (32,), (zeros(32), floats(32), 32), "x", 32),
         case("async_source", 1, (32,), (zeros(128), floats(128)), "x", 128),
         case("shared_end", 1, (64,), (zeros(64), floats(64)), "row", 64),
-        case("shared_neighbour", 1, (64,), (zeros(64), floats(64), 8), "first", 64, tool="racecheck"),
-        case("shared_row", 1, (16, 16), (zeros(256), 4), "tile", 17, tool=""),
+        case("shared_neighbour", 1, (64,), (zeros(64), floats(64), 8), "first", 64, missed=INSIDE),
+        case("shared_row", 1, (16, 16), (zeros(256), 4), "tile", 17, missed=INSIDE),
         case("shared_negative", 1, (64,), (zeros(64), floats(64), 1), "row", -1),
-        case("dynamic_too_small", 1, (64,), (zeros(64), floats(64), 64), "buffer", 96, shared_mem=384),
-        case("dynamic_in_elements", 1, (64,), (zeros(64), floats(64)), "staging", 16, shared_mem=64),
+        case(
+            "dynamic_too_small", 1, (64,), (zeros(64), floats(64), 64), "buffer", 96, shared_mem=384
+        ),
+        case(
+            "dynamic_in_elements", 1, (64,), (zeros(64), floats(64)), "staging", 16, shared_mem=64
+        ),
         case("dynamic_forgotten", 1, (64,), (zeros(64, "i4"),), "counts", 0),
-        case("local_array", 1, (32,), (zeros(32), floats(5), 4), "mine", 4, tool=""),
-        case("constant_table", 1, (4,), (zeros(4), these(0, 3, 4, 1)), "table", 4, tool=""),
-    ]  # fmt: skip
+        case("local_array", 1, (32,), (zeros(32), floats(5), 4), "mine", 4, missed=OWN),
+        case("constant_table", 1, (4,), (zeros(4), these(0, 3, 4, 1)), "table", 4, missed=CONSTANT),
+    ]
 
 
 def _races() -> list[Case]:
@@ -119,7 +142,16 @@ def _races() -> list[Case]:
         return Case("faulty_races.cu", kernel, (grid,), (block,), args, name=name, **more)
 
     def unwritten(kernel, block, args, name, index):
-        return race(kernel, block, args, name, kind="uninitialised", tool="initcheck", index=index)
+        return race(
+            kernel,
+            block,
+            args,
+            name,
+            kind="uninitialised",
+            tool="initcheck",
+            missed=SHARED_INIT,
+            index=index,
+        )
 
     return [
         race("no_barrier", 128, (zeros(128), floats(128)), "row"),
@@ -144,11 +176,20 @@ def _races() -> list[Case]:
         unwritten("unset_sum", 64, (zeros(64, "i4"),), "total", None),
         unwritten("unset_partials", 128, (zeros(1), floats(128)), "partial", 4),
         unwritten("unset_vector_tail", 64, (zeros(16), floats(62), 62), "row", 62),
-        race("last_block_without_fence", 64, (zeros(1), zeros(8), zeros(1, "i4"), floats(512)), "partial", 8, tool=""),
-        race("stencil_in_place", 64, (floats(256), 256), "x", 4, tool=""),
-        race("global_exchange", 64, (zeros(64), zeros(64), floats(64)), "scratch", tool=""),
-        race("sum_without_atomic", 32, (zeros(1, "i4"),), "total", 4, tool=""),
-    ]  # fmt: skip
+        race(
+            "last_block_without_fence",
+            64,
+            (zeros(1), zeros(8), zeros(1, "i4"), floats(512)),
+            "partial",
+            8,
+            missed=GLOBAL_RACE,
+        ),
+        race("stencil_in_place", 64, (floats(256), 256), "x", 4, missed=GLOBAL_RACE),
+        race(
+            "global_exchange", 64, (zeros(64), zeros(64), floats(64)), "scratch", missed=GLOBAL_RACE
+        ),
+        race("sum_without_atomic", 32, (zeros(1, "i4"),), "total", 4, missed=GLOBAL_RACE),
+    ]
 
 
 def _sync() -> list[Case]:
@@ -210,7 +251,9 @@ def _carved(out, x, order, n):
 
 def _correct() -> list[Case]:
     def warps(kernel, block, args, expected, grid=1, shared_mem=0):
-        return Case("correct_warps.cu", kernel, (grid,), (block,), args, shared_mem, expected=expected)
+        return Case(
+            "correct_warps.cu", kernel, (grid,), (block,), args, shared_mem, expected=expected
+        )
 
     def blocks(kernel, grid, block, args, expected, shared_mem=0):
         return Case("correct_blocks.cu", kernel, grid, block, args, shared_mem, expected=expected)
@@ -218,43 +261,145 @@ def _correct() -> list[Case]:
     order = Array("i4", np.random.default_rng(1).permutation(64).astype("i4"))
     return [
         warps("syncwarp_reduction", 128, (zeros(128), floats(128)), _scan_by_warp),
-        warps("block_reduction", 96, (zeros(1), floats(1000), 1000), lambda out, x, n: x.sum(keepdims=True)),
-        warps("half_warp_exchange", 64, (zeros(64, "i4"), ints(64)), lambda out, x: x.reshape(4, 16)[:, ::-1].ravel() + 2),
+        warps(
+            "block_reduction",
+            96,
+            (zeros(1), floats(1000), 1000),
+            lambda out, x, n: x.sum(keepdims=True),
+        ),
+        warps(
+            "half_warp_exchange",
+            64,
+            (zeros(64, "i4"), ints(64)),
+            lambda out, x: x.reshape(4, 16)[:, ::-1].ravel() + 2,
+        ),
         warps("chain_of_meetings", 32, (zeros(2, "i4"),), lambda out: np.array([5, 6], "i4")),
-        warps("partial_masks", 32, (zeros(32, "i4"), Array("i4", ints(32).values + 1), 20), _partial_masks),
+        warps(
+            "partial_masks",
+            32,
+            (zeros(32, "i4"), Array("i4", ints(32).values + 1), 20),
+            _partial_masks,
+        ),
         warps("early_return", 128, (zeros(128, "i4"), ints(128), 70), _early_return),
-        warps("histogram", 64, (zeros(16, "i4"), ints(1000, 16), 1000), lambda out, x, n: np.bincount(x, minlength=16), 3),
+        warps(
+            "histogram",
+            64,
+            (zeros(16, "i4"), ints(1000, 16), 1000),
+            lambda out, x, n: np.bincount(x, minlength=16),
+            3,
+        ),
         warps("any_of_them", 64, (zeros(64, "i4"), ints(64)), lambda out, x: np.ones(64, "i4")),
-        warps("neighbouring_bytes", 128, (zeros(128, "u1"), ints(128, 100, dtype="u1")), lambda out, x: 2 * x[::-1]),
+        warps(
+            "neighbouring_bytes",
+            128,
+            (zeros(128, "u1"), ints(128, 100, dtype="u1")),
+            lambda out, x: 2 * x[::-1],
+        ),
         warps("last_warp", 128, (zeros(1), floats(128)), lambda out, x: x.sum(keepdims=True)),
-        warps("spin_lock", 128, (zeros(1, "i4"), zeros(1, "i4")), lambda out, lock: np.array([12], "i4"), 3),
-        warps("counting_barrier", 64, (zeros(64, "i4"), ints(64)), lambda out, x: (x > 3).sum() * 100 + x[::-1]),
-        blocks("double_buffered_gemm", (2, 2), (16, 16), (zeros(32 * 32), floats(32 * 32), floats(32 * 32, 1), 32),
-               lambda C, A, B, n: (A.reshape(n, n) @ B.reshape(n, n)).ravel()),
-        blocks("ragged_gemm", (2, 3), (16, 16), (zeros(37 * 21), floats(37 * 19), floats(19 * 21, 1), 37, 21, 19),
-               lambda C, A, B, M, N, K: (A.reshape(M, K) @ B.reshape(K, N)).ravel()),
-        blocks("last_block", (5,), (64,), (zeros(1), zeros(5), zeros(1, "i4"), floats(700), 700),
-               lambda out, partial, count, x, n: x.sum(keepdims=True)),
-        blocks("last_block_by_all", (4,), (32,), (zeros(128), zeros(128), zeros(1, "u4"), floats(128)),
-               lambda out, partial, count, x: 2 * x + 1),
-        blocks("chained_scan", (8,), (32,), (zeros(256, "i4"), zeros(8, "i4"), zeros(8, "i4"), ints(256)), _chained),
+        warps(
+            "spin_lock",
+            128,
+            (zeros(1, "i4"), zeros(1, "i4")),
+            lambda out, lock: np.array([12], "i4"),
+            3,
+        ),
+        warps(
+            "counting_barrier",
+            64,
+            (zeros(64, "i4"), ints(64)),
+            lambda out, x: (x > 3).sum() * 100 + x[::-1],
+        ),
+        blocks(
+            "double_buffered_gemm",
+            (2, 2),
+            (16, 16),
+            (zeros(32 * 32), floats(32 * 32), floats(32 * 32, 1), 32),
+            lambda C, A, B, n: (A.reshape(n, n) @ B.reshape(n, n)).ravel(),
+        ),
+        blocks(
+            "ragged_gemm",
+            (2, 3),
+            (16, 16),
+            (zeros(37 * 21), floats(37 * 19), floats(19 * 21, 1), 37, 21, 19),
+            lambda C, A, B, M, N, K: (A.reshape(M, K) @ B.reshape(K, N)).ravel(),
+        ),
+        blocks(
+            "last_block",
+            (5,),
+            (64,),
+            (zeros(1), zeros(5), zeros(1, "i4"), floats(700), 700),
+            lambda out, partial, count, x, n: x.sum(keepdims=True),
+        ),
+        blocks(
+            "last_block_by_all",
+            (4,),
+            (32,),
+            (zeros(128), zeros(128), zeros(1, "u4"), floats(128)),
+            lambda out, partial, count, x: 2 * x + 1,
+        ),
+        blocks(
+            "chained_scan",
+            (8,),
+            (32,),
+            (zeros(256, "i4"), zeros(8, "i4"), zeros(8, "i4"), ints(256)),
+            _chained,
+        ),
         blocks("carved", (1,), (64,), (zeros(64), floats(64), order, 64), _carved, 640),
-        blocks("argmax", (2,), (128,), (zeros(2, "i4"), floats(256)), lambda out, x: x.reshape(2, 128).argmax(1)),
-        blocks("transpose", (2, 2), (32, 8), (zeros(64 * 64, "bf16"), bf16(64 * 64), 64),
-               lambda out, x, n: x.reshape(n, n).T.ravel()),
-        blocks("vectors", (1,), (32,), (zeros(32), floats(128)), lambda out, x: x.reshape(32, 4)[::-1] @ [1, 2, 3, 4]),
-        blocks("online_softmax", (2,), (64,), (zeros(2 * 150), floats(2 * 150), 150),
-               lambda out, x, n: _softmax(x.reshape(2, n))),
-        blocks("async_double_buffer", (1,), (64,), (zeros(64), floats(1024), 4),
-               lambda out, x, rounds: x.reshape(4, 256)[:, ::-1].reshape(16, 64).sum(0)),
+        blocks(
+            "argmax",
+            (2,),
+            (128,),
+            (zeros(2, "i4"), floats(256)),
+            lambda out, x: x.reshape(2, 128).argmax(1),
+        ),
+        blocks(
+            "transpose",
+            (2, 2),
+            (32, 8),
+            (zeros(64 * 64, "bf16"), bf16(64 * 64), 64),
+            lambda out, x, n: x.reshape(n, n).T.ravel(),
+        ),
+        blocks(
+            "vectors",
+            (1,),
+            (32,),
+            (zeros(32), floats(128)),
+            lambda out, x: x.reshape(32, 4)[::-1] @ [1, 2, 3, 4],
+        ),
+        blocks(
+            "online_softmax",
+            (2,),
+            (64,),
+            (zeros(2 * 150), floats(2 * 150), 150),
+            lambda out, x, n: _softmax(x.reshape(2, n)),
+        ),
+        blocks(
+            "async_double_buffer",
+            (1,),
+            (64,),
+            (zeros(64), floats(1024), 4),
+            lambda out, x, rounds: x.reshape(4, 256)[:, ::-1].reshape(16, 64).sum(0),
+        ),
         blocks("scan", (1,), (64,), (zeros(64, "i4"), ints(64)), lambda out, x: x.cumsum()),
-        blocks("stencil", (3,), (64,), (zeros(150), floats(150), 150), lambda out, x, n: _windows(x)),
-        blocks("global_reversal", (2,), (64,), (zeros(128), zeros(128), floats(128)),
-               lambda out, scratch, x: x.reshape(2, 64)[:, ::-1].ravel()),
-        blocks("shared_exit", (1,), (64,), (zeros(64, "i4"), Array("i4", ints(64, 50).values + 3), 64),
-               lambda out, x, n: np.full(64, x.min())),
+        blocks(
+            "stencil", (3,), (64,), (zeros(150), floats(150), 150), lambda out, x, n: _windows(x)
+        ),
+        blocks(
+            "global_reversal",
+            (2,),
+            (64,),
+            (zeros(128), zeros(128), floats(128)),
+            lambda out, scratch, x: x.reshape(2, 64)[:, ::-1].ravel(),
+        ),
+        blocks(
+            "shared_exit",
+            (1,),
+            (64,),
+            (zeros(64, "i4"), Array("i4", ints(64, 50).values + 3), 64),
+            lambda out, x, n: np.full(64, x.min()),
+        ),
         blocks("in_place", (2,), (32,), (floats(150), 150), lambda x, n: 2 * x + 1),
-    ]  # fmt: skip
+    ]
 
 
 CORRECT = _correct()

@@ -26,10 +26,11 @@ struct Doubt {
   Report report;
 };
 
+constexpr int max_regions = 64;  // races are not looked for beyond
 static Launch* launch;
 static Data* data;
 static uintptr_t stacks, stacks_bytes, image, image_bytes;
-static Shadow static_shadow, dynamic_shadow, region_shadow[64];
+static Shadow static_shadow, dynamic_shadow, region_shadow[max_regions];
 static uint16_t* variable_at;  // of each byte of static shared memory; 0: padding, else number + 1
 constexpr uint16_t guard = 0xFFFF;
 static size_t variable_bytes;
@@ -65,7 +66,7 @@ static void judge(Shadow& shadow, const Visit& v, Space space, int item, size_t 
     bool first_write = !c->written;
     if (shadow.shared && first_write && !c->copying && (v.access == reading || v.access == changing)) {
       if (!unwritten) first_unwritten = offset;
-      unwritten += c >= shadow.bytes && c < shadow.bytes + (shadow.size + 3) / 4 * 4 ? 1 : 4;
+      unwritten += c >= shadow.bytes && c < shadow.bytes + shadow.size ? 1 : shadow.unit;
     }
     Found f = visit(c, v);
     if (f.verdict == fine) return true;
@@ -153,7 +154,7 @@ static inline void access(const volatile void* p, size_t bytes, Access kind, Sit
     for (int r = 0; r < data->num_regions; r++) {
       size_t inside = a - data->regions[r].begin;
       if (inside >= data->regions[r].bytes) continue;
-      if (data->regions[r].tracked)
+      if (r < max_regions && region_shadow[r].words && region_shadow[r].bytes)
         judge(region_shadow[r], v, in_array, i, (uintptr_t)array.begin - data->regions[r].begin, inside, bytes, (const char*)p);
       return;
     }
@@ -178,10 +179,10 @@ static void launch_start(Launch* l) {
   for (int i = 0; i < data->num_variables + data->num_guards; i++)
     for (size_t k = 0; k < data->variables[i].bytes; k++)
       variable_at[data->variables[i].offset + k] = i < data->num_variables ? i + 1 : guard;
-  static_shadow = make_shadow(variable_bytes, true);
-  dynamic_shadow = make_shadow(l->shared_bytes, true);
-  for (int i = 0; i < data->num_regions; i++)
-    if (data->regions[i].tracked) region_shadow[i] = make_shadow(data->regions[i].bytes, false);
+  static_shadow = make_shadow(variable_bytes, 4, true);
+  dynamic_shadow = make_shadow(l->shared_bytes, 4, true);
+  for (int i = 0; i < data->num_regions && i < max_regions; i++)
+    if (data->regions[i].tracked) region_shadow[i] = make_shadow(data->regions[i].bytes, data->regions[i].unit, false);
 }
 
 static void launch_end(Launch*) {
@@ -283,6 +284,21 @@ SIZES(8)
 SIZES(16)
 TSAN(read_range)(void* p, size_t bytes) { access(p, bytes, reading, SITE, false); }
 TSAN(write_range)(void* p, size_t bytes) { access(p, bytes, writing, SITE, false); }
+// clang turns memcpy and memset into these.
+extern "C" __attribute__((visibility("hidden"))) void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
+  access(from, bytes, reading, SITE, false);
+  access(to, bytes, writing, SITE, false);
+  return memcpy(to, from, bytes);
+}
+extern "C" __attribute__((visibility("hidden"))) void* __tsan_memmove(void* to, const void* from, size_t bytes) {
+  access(from, bytes, reading, SITE, false);
+  access(to, bytes, writing, SITE, false);
+  return memmove(to, from, bytes);
+}
+extern "C" __attribute__((visibility("hidden"))) void* __tsan_memset(void* to, int value, size_t bytes) {
+  access(to, bytes, writing, SITE, false);
+  return memset(to, value, bytes);
+}
 TSAN(init)() {}
 TSAN(func_entry)(void*) {}
 TSAN(func_exit)() {}

@@ -18,7 +18,7 @@ struct Variable {  // a __shared__ variable: bytes in the module's thread-local 
 
 struct Region {  // memory that arrays lie in; tracked: races are looked for
   uint64_t begin, bytes;
-  int32_t tracked, pad;
+  int32_t tracked, unit;  // unit: bytes of the smallest element, 4 at most
 };
 
 struct Report {

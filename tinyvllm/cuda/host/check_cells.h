@@ -1,6 +1,7 @@
 // What is known of every word of memory: who wrote it last, who has read it since.
 //
-// A cell stands for 4 bytes, and for one byte where a kernel has touched parts of a word. Reads are kept by warp and
+// A cell stands for a word of 4 bytes (2 in arrays of 2-byte elements, 1 in those of bytes), and for one byte where a
+// kernel has touched parts of a word. Reads are kept by warp and
 // clock with a mask of lanes; reads of earlier barrier intervals are forgotten, as nothing can race with them. Of
 // readers in other blocks one is kept.
 #pragma once
@@ -35,6 +36,7 @@ struct Shadow {
   Cell* words;
   Cell* bytes;
   size_t size;  // of the memory, in bytes
+  unsigned unit;  // of a word, in bytes
   bool shared;
 };
 
@@ -42,16 +44,16 @@ constexpr uint32_t max_more = 1 << 20;
 static MoreReaders* pool;  // entry 0 is not used
 static uint32_t pool_used;
 
-static Shadow make_shadow(size_t size, bool shared) {
-  size_t words = (size + 3) / 4;
-  Shadow s = {(Cell*)reserve(words * sizeof(Cell)), (Cell*)reserve(words * 4 * sizeof(Cell)), size, shared};
+static Shadow make_shadow(size_t size, unsigned unit, bool shared) {
+  size_t words = (size + unit - 1) / unit;
+  Shadow s = {(Cell*)reserve(words * sizeof(Cell)), (Cell*)reserve(words * unit * sizeof(Cell)), size, unit, shared};
   if (!pool) pool = (MoreReaders*)reserve(max_more * sizeof(MoreReaders)), pool_used = 1;
   return s;
 }
 static void drop_shadow(Shadow* s) {
-  size_t words = (s->size + 3) / 4;
+  size_t words = s->unit ? (s->size + s->unit - 1) / s->unit : 0;
   if (s->words) release(s->words, words * sizeof(Cell));
-  if (s->bytes) release(s->bytes, words * 4 * sizeof(Cell));
+  if (s->bytes) release(s->bytes, words * s->unit * sizeof(Cell));
   *s = Shadow{};
 }
 
@@ -168,18 +170,19 @@ static Found visit(Cell* c, const Visit& v) {
 // Calls `act` with each cell that stands for bytes [at, at + bytes), and the cell's offset. Stops where it returns false.
 template <class Act>
 static inline void each_cell(Shadow& s, size_t at, size_t bytes, Act act) {
+  const unsigned unit = s.unit;
   for (size_t end = at + bytes; at < end;) {
-    size_t word = at / 4, stop = word * 4 + 4 < end ? word * 4 + 4 : end;
+    size_t word = at / unit, stop = word * unit + unit < end ? word * unit + unit : end;
     Cell* c = &s.words[word];
     if (s.shared && c->run != order.run) *c = Cell{}, c->run = order.run;
-    bool whole = at % 4 == 0 && stop - at == 4;
+    bool whole = at % unit == 0 && stop - at == unit;
     if (whole && !c->split) {
       if (!act(c, at)) return;
       at = stop;
       continue;
     }
     if (!c->split) {
-      for (int i = 0; i < 4; i++) s.bytes[word * 4 + i] = *c;
+      for (unsigned i = 0; i < unit; i++) s.bytes[word * unit + i] = *c;
       c->split = 1;
     }
     for (; at < stop; at++)

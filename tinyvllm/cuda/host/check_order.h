@@ -91,7 +91,8 @@ static Stamp now(unsigned thread) { return Stamp{order.run, thread, order.epoch,
 static void warp_met(unsigned warp, unsigned lanes) {
   uint32_t* clock = order.clock + warp * warp_lanes;
   order.version++;
-  if (lanes == order.block->warps[warp].alive) {
+  unsigned rest = order.block->num_threads - warp * warp_lanes;
+  if (lanes == (rest >= warp_lanes ? ~0u : (1u << rest) - 1)) {
     uint32_t latest = 0;
     for (unsigned l = 0; l < warp_lanes; l++)
       if (clock[l] > latest) latest = clock[l];
