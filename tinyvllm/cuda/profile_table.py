@@ -46,6 +46,10 @@ def _requests(c: Counts) -> int:
     return c.global_load.requests + c.global_store.requests
 
 
+def _sectors(c: Counts) -> int:
+    return c.global_load.sectors + c.global_store.sectors
+
+
 def _wavefronts(c: Counts) -> int:
     return c.shared_load.wavefronts + c.shared_store.wavefronts
 
@@ -74,7 +78,7 @@ COLUMNS = (
     Column(
         ("sectors", "/request"),
         "32-byte sectors that a request moves; 4 is perfect for 4-byte elements",
-        lambda c: _per(c.global_load.sectors + c.global_store.sectors, _requests(c)),
+        lambda c: _per(_sectors(c), _requests(c)),
     ),
     Column(
         ("bytes", "asked"),
@@ -86,7 +90,7 @@ COLUMNS = (
         ("", "used"),
         "bytes asked for of the bytes moved",
         _share,
-        lambda c: bool(c.bytes_moved) and c.bytes_asked < 0.5 * c.bytes_moved,
+        lambda c: _sectors(c) > 1.5 * (c.global_load.ideal_sectors + c.global_store.ideal_sectors),
     ),
     Column(
         ("shared", "wavefr."),

@@ -324,6 +324,18 @@ def test_a_notebook_shows_a_table_and_escapes_the_source():
     assert "rgba(" in shown  # the divergent branch is marked
 
 
+def test_strided_access_is_marked_and_a_broadcast_is_not(module):
+    code = """__global__ void f(const float* x, float* y, int stride) {
+  y[threadIdx.x] = x[threadIdx.x * stride];
+}"""
+    kernel = RawModule(code).get_function("f")
+    marked = {}
+    for stride in (0, 1, 8):
+        report = kernel.profile((1,), (32,), (floats(), floats(), stride))
+        marked[stride] = "rgba(" in report._repr_html_()
+    assert marked == {0: False, 1: False, 8: True}
+
+
 def test_two_profiles_of_one_kernel_do_not_add_up(module):
     x, y = floats(), floats()
     assert profile(module, "half", x, y) == profile(module, "half", x, y)
