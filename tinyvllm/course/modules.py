@@ -71,3 +71,9 @@ def whose(module: Path) -> str:
     if first.startswith(_STUDENT):
         return "student"
     return "reference" if first.startswith(_REFERENCE) else "project"
+
+
+def student_modules(package: Path) -> list[str]:
+    """Paths in the package ("ops/rope.py") of the modules that hold a student's code."""
+    files = [f for ending in ("*.py", "*.cu") for f in package.rglob(ending)]
+    return sorted(f.relative_to(package).as_posix() for f in files if whose(f) == "student")

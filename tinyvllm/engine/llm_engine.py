@@ -4,6 +4,7 @@ In this first form requests run one after the other; what a step does with sever
 scheduler's business, and comes with it.
 """
 
+import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Any
 import torch
 
 from tinyvllm.config import ModelConfig, read_json
+from tinyvllm.course.modules import student_modules
 from tinyvllm.engine.model_runner import ModelRunner
 from tinyvllm.engine.request import Request
 from tinyvllm.engine.sampler import MASK32
 from tinyvllm.outputs import RequestOutput
 from tinyvllm.sampling_params import SamplingParams
 from tinyvllm.tokenizer import Tokenizer
+
+PACKAGE = Path(__file__).parent.parent
+logger = logging.getLogger("tinyvllm")
 
 Prompt = str | Sequence[int] | Mapping[str, Any]
 
@@ -43,6 +48,8 @@ class LLMEngine:
         seed: int = 0,
         progress: bool = True,
     ):
+        if students := student_modules(PACKAGE):
+            logger.warning("The engine runs on your code: %s.", ", ".join(students))
         self.config = ModelConfig.from_folder(folder)
         self.tokenizer = Tokenizer(folder)
         self.generation_config = _optional_json(folder / "generation_config.json")
