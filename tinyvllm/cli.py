@@ -162,7 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     add("generate", generate).add_argument("prompt", help="the text to continue; - reads stdin")
     chat_parser = add("chat", chat)
     chat_parser.set_defaults(max_tokens=512)
-    add("lab", lab, engine=False, sampling=False).add_argument("rest", nargs="*")
+    add("lab", lab, engine=False, sampling=False).add_argument("rest", nargs=argparse.REMAINDER)
     for name, (_, _, what) in DELEGATED.items():
         commands.add_parser(name, help=what)
     return parser

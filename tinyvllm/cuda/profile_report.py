@@ -125,7 +125,7 @@ class Line:
     counts: Counts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """A profile. `lines` are those that did something, in order; `total` is their sum.
 
@@ -151,6 +151,8 @@ class Report:
         from .profile_table import text_table
 
         return text_table(self)
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from .profile_table import html_table
