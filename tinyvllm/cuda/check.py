@@ -38,21 +38,22 @@ from .arguments import ArrayArgument
 from .check_names import Shared, dynamic_shared, static_shared
 from .compiler import HOST, find_compiler
 from .emulator import Launch, Mode, Program
-from .errors import KernelError
+from .errors import CompileError, KernelError
 
 if TYPE_CHECKING:
     from .module import Kernel
 
 GAP = 64 << 20  # bytes of address space between arrays: an overrun lands in nothing
-_FLAGS = ("-O1", "-fsanitize=thread,bounds")
+_FLAGS = ("-O1", "-fsanitize=thread")
 _GCC = (
-    "-fsanitize=object-size",
+    "-fsanitize=bounds,object-size",
     # Every access of the source stays, where it is and as wide as it is.
     *("-fno-tree-loop-im", "-fno-tree-sra", "-fno-store-merging", "-fno-if-conversion"),
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
 )
 _CLANG = (
+    *("-fsanitize=array-bounds", "-fno-sanitize-trap=array-bounds"),
     *("-mllvm", "-tsan-distinguish-volatile=1", "-mllvm", "-tsan-instrument-func-entry-exit=0"),
     *("-mllvm", "-tsan-instrument-read-before-write=1"),
 )
@@ -76,7 +77,10 @@ class _Data(ctypes.Structure):
         ("variables", ctypes.POINTER(_Variable)),
         ("regions", ctypes.POINTER(_Region)),
         *((n, ctypes.c_uint64) for n in ("base", "image_end")),
-        *((n, ctypes.c_int32) for n in ("num_variables", "num_guards", "num_regions", "pad")),
+        *(
+            (n, ctypes.c_int32)
+            for n in ("num_variables", "num_guards", "num_regions", "instrumented")
+        ),
         *((n, check_report.Report) for n in ("report", "unwritten")),
     ]
 
@@ -117,6 +121,13 @@ def check(kernel: Kernel, grid: tuple, block: tuple, args: tuple, shared_mem: in
         dynamic = _dynamic(kernel, where[2])
         scene = check_report.Scene(program, kernel, *where[:2], apart.arrays, shared, dynamic)
         raise check_report.explained(error, data.report, data.unwritten, scene) from None
+    else:
+        if not data.instrumented:
+            raise CompileError(
+                f"{find_compiler().command[0]} did not instrument the kernel (-fsanitize=thread), "
+                f"so nothing was "
+                "checked: set the environment variable CXX to a g++ or clang++ that does"
+            )
     finally:
         apart.copy_back()
         for original, copy in back:

@@ -1,6 +1,8 @@
 """What check mode says, and what it leaves as it was."""
 
+from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,9 @@ import torch
 from check_corpus import FAULTY, KERNELS, Array
 from kernel_references import paged_attention, rms_norm
 
-from tinyvllm.cuda import KernelError, RawModule
+from tinyvllm.cuda import CompileError, KernelError, RawModule
+
+check = import_module("tinyvllm.cuda.check")
 
 COURSE = Path(__file__).parents[1] / "kernels"
 HINTS = {
@@ -172,3 +176,11 @@ def test_the_course_s_kernels_pass_and_compute_what_a_launch_does():
     )
     expected = paged_attention(q, k, v, tables, lens, 0.125)
     torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_compiler_that_instruments_nothing_is_no_silent_success(monkeypatch):
+    bare = replace(check._mode(), flags=("-O1",))
+    monkeypatch.setattr(check, "_mode", lambda: bare)
+    text = 'extern "C" __global__ void f(int* out) {\n  out[0] = 1;\n}'
+    with pytest.raises(CompileError, match="did not instrument the kernel"):
+        RawModule(text).get_function("f").check((1,), (1,), (np.zeros(1, np.int32),))

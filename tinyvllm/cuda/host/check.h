@@ -42,7 +42,7 @@ struct Data {
   const Variable* variables;
   const Region* regions;
   uint64_t base, image_end;  // the loaded library
-  int32_t num_variables, num_guards, num_regions, pad;  // guards: the compiler's own, behind the variables
+  int32_t num_variables, num_guards, num_regions, instrumented;  // guards: the compiler's own, behind the variables
   Report report;
   Report unwritten;  // the first read of unwritten shared memory, until it is known whether somebody writes there
 };
