@@ -179,8 +179,8 @@ def test_the_course_s_kernels_pass_and_compute_what_a_launch_does():
 
 
 def test_a_compiler_that_instruments_nothing_is_no_silent_success(monkeypatch):
-    bare = replace(check._mode(), flags=("-O1",))
-    monkeypatch.setattr(check, "_mode", lambda: bare)
+    bare = replace(check.check_mode(), flags=("-O1",))
+    monkeypatch.setattr(check, "check_mode", lambda: bare)
     text = 'extern "C" __global__ void f(int* out) {\n  out[0] = 1;\n}'
     with pytest.raises(CompileError, match="did not instrument the kernel"):
         RawModule(text).get_function("f").check((1,), (1,), (np.zeros(1, np.int32),))
