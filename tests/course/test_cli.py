@@ -81,6 +81,16 @@ def test_importing_the_package_finishes_an_interrupted_promotion(toy: Project):
     recover(toy)
 
 
+def test_the_table_of_chapters(toy: Project, capsys: pytest.CaptureFixture[str]):
+    assert main(["table"], toy) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| 07 | [doubling: a toy](solutions/07_toy.ipynb) | 60 | 4 | 10 | 0 |"
+        " [toy/double.py](tinyvllm/toy/double.py), [kernels/toy.cu](tinyvllm/kernels/toy.cu),"
+        " [toy/sizes.py](tinyvllm/toy/sizes.py) |",
+        "| 08 | [a next chapter](solutions/08_next.ipynb) | 30 | 1 | 1 | 0 | nothing |",
+    ]
+
+
 def test_a_students_commands_wait_for_no_heavy_import():
     modules = ("check", "cli", "magics", "promote", "reset", "stale", "status", "testing")
     program = "import sys\n" + "".join(f"import tinyvllm.course.{name}\n" for name in modules)

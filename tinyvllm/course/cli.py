@@ -89,6 +89,13 @@ def _status(project: Project, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _table(project: Project, arguments: argparse.Namespace) -> int:
+    from tinyvllm.course.table import table
+
+    print(table(project))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tinyvllm course",
@@ -121,4 +128,7 @@ def _parser() -> argparse.ArgumentParser:
 
     status = commands.add_parser("status", help="what is done, whose code the package holds")
     status.set_defaults(run=_status)
+
+    table = commands.add_parser("table", help="the chapters as a Markdown table")
+    table.set_defaults(run=_table)
     return parser
