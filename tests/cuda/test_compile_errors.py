@@ -21,7 +21,10 @@ OUTSIDE = {
     "textures": (BODY % "x[0] = tex2D<float>(n, 1, 2);", "textures and surfaces are outside"),
     "C++ library header": ("#include <vector>\n" + BODY % "", "C\\+\\+ library"),
     "C++ library name": (BODY % "x[0] = std::max(1, n);", "C\\+\\+ library is outside"),
-    "new": (BODY % "int* p = new int[n]; x[0] = p[0];", "memory can't be allocated"),
+    "new": (
+        BODY % "int* p = new int[n]; p[0] = n; x[0] = p[threadIdx.x];",
+        "memory can't be allocated",
+    ),
     "malloc": (BODY % "x[0] = *(float*)malloc(4);", "memory can't be allocated"),
     "active mask": (BODY % "x[0] = __activemask();", "__activemask is outside"),
     "shuffle without mask": (BODY % "x[0] = __shfl_xor(n, 1);", "warp functions need their mask"),
@@ -85,9 +88,26 @@ def test_lines_stay_right_behind_what_is_rewritten():
     assert [d.line for d in caught.value.diagnostics] == [wanted]
 
 
-def test_an_argument_of_the_wrong_kind_inside_the_text_is_an_error():
-    with pytest.raises(CompileError, match="rsqrtf"):
+def test_a_missing_equals_sign_is_not_hidden_by_a_macro():
+    with pytest.raises(CompileError) as caught:
         RawModule(BODY % "float inv rsqrtf(x[0]); x[0] = inv;").program()
+    assert caught.value.diagnostics[0].line == 2 and "emu" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "struct S { char a[3]; } s; x[0] = __shfl_sync(~0u, s, 0).a[0];",
+        "atomicAdd(x, 1, 2, 3, 4, 5);",
+        "x[0] = __expf(x, x);",
+        "x[0] = x[0] +;",
+    ],
+)
+def test_an_error_inside_the_emulators_headers_is_told_at_the_texts_line(wrong):
+    with pytest.raises(CompileError) as caught:
+        RawModule(BODY % wrong, filename="mine.cu").program()
+    first = caught.value.diagnostics[0]
+    assert (first.file, first.line) == ("mine.cu", 2) and "emu_" not in str(caught.value)
 
 
 def test_habitual_headers_are_no_error():

@@ -1,11 +1,14 @@
 """A faulty kernel ends in a KernelError with the block, the thread and the line: never a hang,
 never a crash."""
 
+import ctypes
+import mmap
 import subprocess
 import sys
 import threading
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 
@@ -87,6 +90,18 @@ def floats():
     return torch.zeros(64)
 
 
+@pytest.fixture
+def fenced():
+    """64 floats; element 10,000,000 lies on a page that can't be touched."""
+    memory = mmap.mmap(-1, 48_000_000)
+    numbers = np.frombuffer(memory, dtype=np.float32)
+    page = (numbers.ctypes.data + 40_000_000) // mmap.PAGESIZE * mmap.PAGESIZE
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    yield numbers[:64]
+    libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(mmap.PAGESIZE), 3)
+
+
 def test_barriers_on_two_lines_are_divergent(ints):
     error = fault("divergent", ints)
     assert error.kind == "barrier"
@@ -120,15 +135,15 @@ def test_a_width_must_be_a_power_of_two(ints):
     assert error.line == line_of("H") and "width is 5" in str(error)
 
 
-def test_a_wild_index_is_an_error_with_the_arrays_name_and_element(floats):
-    error = fault("far_away", floats, 10_000_000)
+def test_a_wild_index_is_an_error_with_the_arrays_name_and_element(fenced):
+    error = fault("far_away", fenced, 10_000_000)
     assert (error.kind, error.line) == ("memory", line_of("I"))
     assert (error.array, error.index) == ("x", 10_000_000)
     assert "element 10000000 of 64" in str(error) and f"(faulty.cu:{line_of('I')})" in str(error)
 
 
-def test_the_faulty_block_and_thread_are_named(floats):
-    error = fault("second_block", floats, 10_000_000, grid=(1, 3), block=(4, 4))
+def test_the_faulty_block_and_thread_are_named(fenced):
+    error = fault("second_block", fenced, 10_000_000, grid=(1, 3), block=(4, 4))
     assert error.block == (0, 1, 0) and error.thread[1] == 2 and error.line == line_of("Q")
 
 
@@ -175,8 +190,8 @@ def test_a_trap_is_an_error():
     assert fault("trap").kind == "trap"
 
 
-def test_after_a_fault_the_next_launch_works(ints, floats):
-    fault("far_away", floats, 10_000_000)
+def test_after_a_fault_the_next_launch_works(ints, fenced):
+    fault("far_away", fenced, 10_000_000)
     module().get_function("fine")(1, 64, (ints,))
     assert ints.tolist() == list(range(64))
 

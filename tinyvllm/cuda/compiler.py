@@ -196,7 +196,7 @@ def build_module(
     compiler = find_compiler()
     flags = (*common_flags(compiler), "-w", "-fno-diagnostics-color", *flags)
     if compiler.kind == "gcc":
-        flags += ("-fmax-errors=20", "-fno-diagnostics-show-caret")
+        flags += ("-fmax-errors=20", "-fno-diagnostics-show-caret", "-ftrack-macro-expansion=0")
     includes = [f for folder in (str(HOST), *include, str(KERNELS)) for f in ("-I", folder)]
     # No C++ standard library: NVRTC has none either, and <math.h> stays C's, so compiling is quick.
     includes += ["-nostdinc++", "-include", "cuda_host.h"]
@@ -331,13 +331,29 @@ HINTS = [
 ]
 
 
+_PLACE = re.compile(r"^(?P<file>[^\s:(][^:(\n]*):(?P<line>\d+):\d+:", re.M)
+
+
+def _in_cudas_words(message: str) -> str:
+    """Without the names that the emulator's headers give to CUDA's functions."""
+    return re.sub(r"\bemu_(?=\w)", "", re.sub(r"\bemu_fast_(\w+)", r"__\1", message))
+
+
 def compile_error(output: str) -> CompileError:
     """The compiler's words as an error: its own lines for the user's files, and a sentence where we
     know better."""
-    found = [
-        Diagnostic(m["file"], int(m["line"]), int(m["column"] or 1), m["message"])
-        for m in _DIAGNOSTIC.finditer(output)
-    ]
+    matches = list(_DIAGNOSTIC.finditer(output))
+    begins = [0, *(m.end() for m in matches)]
+    ends = [*(m.start() for m in matches[1:]), len(output)]
+    found = []
+    for m, before, end in zip(matches, begins, ends):
+        file, line, column = m["file"], int(m["line"]), int(m["column"] or 1)
+        if HOST in Path(file).parents:  # in one of ours: the user's line is in the notes around it
+            around = output[before : m.start()] + output[m.end() : end]
+            places = [p for p in _PLACE.finditer(around) if HOST not in Path(p["file"]).parents]
+            if places:
+                file, line, column = places[0]["file"], int(places[0]["line"]), 1
+        found.append(Diagnostic(file, line, column, _in_cudas_words(m["message"])))
     lines = [f"{d.file}:{d.line}:{d.column}: {d.message}" for d in found]
     if not found:
         undefined = sorted(set(_UNDEFINED.findall(output)))

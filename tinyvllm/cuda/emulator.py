@@ -367,9 +367,11 @@ def kernel_error(
     which line."""
     fault = launch.fault
     kind = FAULTS[fault.kind]
-    file, line = (os.path.basename(fault.file.decode()), fault.line) if fault.file else (None, None)
-    if file is None and (place := program.line_of(fault.pc)):
+    file, line = None, None
+    if place := program.line_of(fault.pc):
         file, line = place
+    elif fault.file:
+        file, line = os.path.basename(fault.file.decode()), fault.line
     array, index = None, None
     text = fault.text.decode(errors="replace")
     if kind == "memory" and not text:

@@ -184,8 +184,13 @@ class Source:
             and re.search(rf"\b{re.escape(name)}\b", _DEFINE.sub("", self.blanked)) is not None
         )
 
-    def check_includes(self) -> None:
-        """Raises CompileError for a header outside the subset."""
+    def check_subset(self) -> None:
+        """Raises CompileError for a header or a launch, which are outside the subset."""
+        if (launch := self.blanked.find("<<<")) >= 0:
+            message = (
+                "kernels are launched from Python; a launch with <<<...>>> can't stand in the text"
+            )
+            raise self.error(launch, message)
         for match in _INCLUDE.finditer(self._code_without_comments()):
             header = match[1]
             if header in OUTSIDE_HEADERS:
@@ -210,7 +215,7 @@ class Source:
 
     def without_needless_includes(self) -> str:
         """The code for NVRTC: includes it neither has nor needs are emptied, lines stay."""
-        self.check_includes()
+        self.check_subset()
         return _replace_at(
             self.code,
             [
@@ -226,7 +231,7 @@ class Source:
         Raises CompileError for a shared variable with an initialiser and for a dynamic one outside
         a function.
         """
-        self.check_includes()
+        self.check_subset()
         text = self.blanked
         edits = []
         for m in _INCLUDE.finditer(self._code_without_comments()):

@@ -22,7 +22,7 @@ struct Bits<8> {
 template <class T, class Change>
 EMU_OWN T atomic_change(T* p, Change change, int line, const char* file) {
   using U = typename Bits<sizeof(T)>::type;
-  emu_spin();
+  emu_spin(file, line);
   EMU_HOOK(p, sizeof(T), access_atomic);
   U old = __atomic_load_n((U*)p, __ATOMIC_RELAXED), wanted;
   T value, changed;

@@ -39,6 +39,7 @@ struct Worker {
   unsigned head, num_ready;
   uint16_t free_stacks[max_threads];
   unsigned num_free, spins;
+  Site last_atomic;        // where an endless wait probably is, if it is interrupted inside the runtime
   AsyncCopies* copies;     // [max_threads], made when first needed
   char *dynamic_map, *signal_stack;
   size_t dynamic_map_bytes;
@@ -304,7 +305,8 @@ void on_signal(int number, uintptr_t sp, uintptr_t pc, uintptr_t address) {
                  : number == SIGILL || number == SIGTRAP ? fault_trap : fault_memory;
       if (kind == fault_memory && address - start < size && (address - start) % stack_bytes < guard_bytes())
         kind = fault_stack;
-      fill_fault(launch, kind, t, nullptr, 0, pc, address);
+      Site site = kind == fault_interrupted ? w->last_atomic : Site{nullptr, 0};
+      fill_fault(launch, kind, t, site.file, site.line, pc, address);
       uintptr_t dynamic = (uintptr_t)w->block.dynamic_shared, end = (uintptr_t)w->dynamic_map + w->dynamic_map_bytes;
       if (kind == fault_memory && address >= dynamic && address < end)
         snprintf(launch->fault.text, sizeof launch->fault.text,
@@ -387,8 +389,9 @@ void emu_yield() {
   go_on(w, t->index);
 }
 
-void emu_spin() {
+void emu_spin(const char* file, int line) {
   Worker* w = self()->block->worker;
+  w->last_atomic = Site{file, line};
   if (++w->spins > 256) emu_yield();
 }
 

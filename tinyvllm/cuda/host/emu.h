@@ -158,7 +158,8 @@ void emu_barrier(const char* what, int predicate, const char* file, int line);
 void emu_warp_meet(unsigned mask, void* payload, void (*finish)(void** lanes, unsigned arrived), const char* what,
                    const char* file, int line);
 void emu_yield();
-void emu_spin();  // called by atomics: lets others run now and then, so that waiting for a flag ends
+// Called by atomics: lets others run now and then, so that waiting for a flag ends.
+void emu_spin(const char* file, int line);
 // cp.async: the copy is made when it is waited for, so that a missing wait reads old data.
 void emu_copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes, const char* file, int line);
 void emu_copy_commit();
