@@ -1,7 +1,13 @@
 """`%check`: what passes, what fails, and with which words."""
 
+import contextlib
 import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
+import psutil
 import pytest
 from toy_course import set_text, solve
 
@@ -9,6 +15,7 @@ from tinyvllm.course import notebooks
 from tinyvllm.course.check import Checker, Outcome, cuda_names
 from tinyvllm.course.collect import collect
 from tinyvllm.course.project import Project
+from tinyvllm.course.sandbox import environment
 
 DOUBLE = "#| exercise 7.1 points=2\n#| promote toy/double.py\ndef double(x):\n"
 
@@ -176,3 +183,28 @@ def test_a_later_chapter_is_checked_on_the_package_as_it_is(toy: Project, checke
     assert outcome(toy, checker, "8.1").passed
     (toy.package / "toy/double.py").write_text("def quadruple(x):\n    return x\n")
     assert not outcome(toy, checker, "8.1").passed
+
+
+def test_a_killed_notebook_leaves_no_process_and_no_folder(toy: Project, tmp_path: Path):
+    solve(toy.chapter(7))
+    program = """
+import os, signal
+from tinyvllm.course.check import Checker
+from tinyvllm.course.project import Project
+from tinyvllm.course.promote import reference_cells
+
+project = Project.here()
+checker = Checker(project)
+chapter = project.chapter(7)
+assert checker.exercise(chapter, reference_cells(chapter), "7.1").passed
+print(checker._worker._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    (tmp_path / "temporary").mkdir()
+    env = environment(toy.root) | {"TMPDIR": str(tmp_path / "temporary")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=toy.root, env=env, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(done.stdout)).wait()
+    assert list((tmp_path / "temporary").iterdir()) == []

@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,9 +95,13 @@ def serve() -> None:
     _warm_pytest()
     gc.freeze()  # what is imported stays: a fork need not look through it, or copy its pages
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    folders: set[str] = set()
     for line in sys.stdin.buffer:
-        reply = _answer(json.loads(line))
-        os.write(replies, (json.dumps(reply) + "\n").encode())
+        request = json.loads(line)
+        folders |= {request["package_root"], request["scratch"]}
+        os.write(replies, (json.dumps(_answer(request)) + "\n").encode())
+    for folder in folders:  # the notebook's kernel was killed: nobody else will do it
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _warm_pytest() -> None:
