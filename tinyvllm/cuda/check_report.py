@@ -196,13 +196,13 @@ def _indexed(text: str, column: int) -> tuple[str, str | None]:
     """The expression `tile[y][x]` whose index a column of the line is about, and the array's
     name."""
     end = min(column, len(text))
-    if not (
-        0 < column <= len(text) and text[column - 1] == "]"
-    ):  # clang: the column is the expression's beginning
-        found = re.compile(r"\w+(?:\s*\[[^\[\]]*\])+").search(text, max(0, column - 1))
-        if not found:
-            return "an array", None
-        end = found.end()
+    if text[: max(0, column - 1)].endswith("["):  # clang: the column is where the index begins
+        depth, end = 1, column - 1
+        while depth and end < len(text):
+            depth += (text[end] == "[") - (text[end] == "]")
+            end += 1
+    elif not (0 < column <= len(text) and text[column - 1] == "]"):  # g++: where it ends
+        return "an array", None
     begin = end
     while begin > 0 and text[begin - 1] == "]":
         depth = 0

@@ -167,6 +167,21 @@ TSAN(atomic_thread_fence)(int) {
 }
 TSAN(atomic_signal_fence)(int) {}
 
+// clang calls these in place of the emulator's own atomics, which have already been judged (emu_on_access).
+#define ATOMIC(bits, T)                                                                                       \
+  TSAN_T(T, bits, load)(const volatile T* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }             \
+  TSAN_T(T, bits, exchange)(volatile T* p, T v, int) { return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }   \
+  TSAN_T(void, bits, store)(volatile T* p, T v, int) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }             \
+  TSAN_T(T, bits, compare_exchange_val)(volatile T* p, T old, T v, int, int) {                                 \
+    __atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                        \
+    return old;                                                                                                \
+  }
+#define TSAN_T(T, bits, name) extern "C" __attribute__((visibility("hidden"))) T __tsan_atomic##bits##_##name
+ATOMIC(8, uint8_t)
+ATOMIC(16, uint16_t)
+ATOMIC(32, uint32_t)
+ATOMIC(64, uint64_t)
+
 // The emulator's own functions: atomics, cached loads and stores.
 extern "C" void emu_on_access(const volatile void* p, size_t bytes, int kind, int line, const char*) {
   static const Access of[] = {reading, writing, changing};
