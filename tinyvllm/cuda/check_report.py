@@ -196,13 +196,15 @@ def _indexed(text: str, column: int) -> tuple[str, str | None]:
     """The expression `tile[y][x]` whose index a column of the line is about, and the array's
     name."""
     end = min(column, len(text))
-    if text[: max(0, column - 1)].endswith("["):  # clang: the column is where the index begins
-        depth, end = 1, column - 1
-        while depth and end < len(text):
-            depth += (text[end] == "[") - (text[end] == "]")
-            end += 1
-    elif not (0 < column <= len(text) and text[column - 1] == "]"):  # g++: where it ends
-        return "an array", None
+    if not text[max(0, column - 1) :].startswith("]"):  # clang: the column is where `tile` begins
+        name = re.compile(r"\w*").match(text, max(0, column - 1))
+        end, depth = name.end(), 0
+        for i in range(name.end(), len(text)):
+            if depth == 0 and text[i] != "[":
+                break
+            depth += (text[i] == "[") - (text[i] == "]")
+            end = i + 1
+        return text[name.start() : end] or "an array", name[0] or None
     begin = end
     while begin > 0 and text[begin - 1] == "]":
         depth = 0
