@@ -221,6 +221,10 @@ def build_module(
         object_ = Path(folder) / "kernel.o"
         _run_into(object_, [*compiler.command, *flags, *includes, "-c", str(source), "-o"], folder)
         parts = [str(object_), *map(str, objects)]
+        if compiler.kind == "zig" and not any(cache_folder().glob("kernel-*.so")):
+            print(
+                "zig links for the first time: it builds what it needs, a minute or two", flush=True
+            )
         _run_into(target, [*compiler.link_command, *parts, *link_flags(compiler), "-o"], folder)
     return target
 
