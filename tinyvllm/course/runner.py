@@ -18,6 +18,8 @@ import pytest
 # Plugins of pytest that a check doesn't need, and that cost it tens of milliseconds.
 _UNUSED = ("unraisableexception", "threadexception", "junitxml", "pastebin", "doctest", "stepwise")
 _UNUSED += ("setuponly", "setupplan", "legacypath", "faulthandler", "logging")
+ARGUMENTS = ["-p", "no:cacheprovider", "--no-header", "--no-summary", "--tb=no", "-qq"]
+ARGUMENTS += [word for name in _UNUSED for word in ("-p", f"no:{name}")]
 _FRAMES = 3  # of the student's code, in a report
 _PRINTED = 2000  # characters of what the student's code printed
 
@@ -47,8 +49,7 @@ def run(request: dict[str, Any], events: int) -> None:
     ini.write_text("[pytest]\nmarkers =\n  slow:\n  gpu:\n  browser:\n")
     tests = [f"{request['test_file']}::{name}" for name in request["tests"]]
     arguments = ["-c", str(ini), "--confcutdir", str(Path(request["test_file"]).parent)]
-    arguments += ["-p", "no:cacheprovider", "--no-header", "--no-summary", "--tb=no", "-qq"]
-    arguments += [word for name in _UNUSED for word in ("-p", f"no:{name}")]
+    arguments += ARGUMENTS
     try:
         pytest.main(
             [*arguments, *(tests or [request["test_file"]])], plugins=[_Recorder(send, root)]

@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -105,11 +106,18 @@ def serve() -> None:
 
 
 def _warm_pytest() -> None:
-    """Import what pytest imports only when it runs."""
+    """Import what pytest imports only when it runs a test."""
     import pytest
 
-    with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
-        pytest.main(["--version", "-p", "no:cacheprovider"])
+    from tinyvllm.course.runner import ARGUMENTS
+
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as null:
+        test = Path(folder) / "test_nothing.py"
+        test.write_text("def test_nothing(tmp_path):\n    assert tmp_path\n")
+        (Path(folder) / "pytest.ini").write_text("[pytest]\n")
+        with contextlib.redirect_stdout(null), contextlib.redirect_stderr(null):
+            pytest.main([*ARGUMENTS, "--basetemp", f"{folder}/tmp", str(test)])
+    sys.modules.pop("test_nothing", None)
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
