@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("IPython", reason="IPython comes with the `test` extra")
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 

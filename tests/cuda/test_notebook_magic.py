@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+
+pytest.importorskip("IPython", reason="IPython comes with the `test` extra")
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config

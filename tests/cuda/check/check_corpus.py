@@ -30,7 +30,8 @@ class Case:
     Faulty ones: `kind`, `name`, `index` of the KernelError, and the line that ends in FAULT (or
     OTHER: either of the two of a race may be told). Correct ones: `expected(*arrays)`, what the
     first argument holds afterwards. `tool`: the compute-sanitizer tool that is asked about the
-    fault; `missed`: why it can't see it; `hangs`: never run on a GPU.
+    fault; `missed`: why it can't see it; `accused`: why racecheck accuses a correct one;
+    `hangs`: never run on a GPU.
     """
 
     file: str
@@ -44,6 +45,7 @@ class Case:
     index: int | None = None
     tool: str = ""
     missed: str = ""
+    accused: str = ""
     hangs: bool = False
     expected: Callable[..., np.ndarray] | None = None
 
@@ -63,6 +65,15 @@ OWN = "the access stays inside the thread's local memory, or in a register"
 CONSTANT = "the tool does not check constant memory"
 SHARED_INIT = "initcheck watches global memory only"
 GLOBAL_RACE = "racecheck watches shared memory only"
+PADDING = "the array's memory is rounded up, and the access stays inside what was allocated"
+SYSTEM_SHARED = "below a block's shared memory lies the system's own, which memcheck lets pass"
+ATOMIC_RACE = "racecheck does not weigh an atomic against a plain access"
+OTHER_WARP = "racecheck saw no race between the two warps in this run"
+HANGS_FIRST = "the kernel hangs on this GPU, and synccheck has said nothing by then"
+MASK_UNSEEN = "synccheck does not look at this argument of a shuffle"
+# Why racecheck accuses a kernel that is correct.
+NO_CHAINS = "racecheck does not follow order that is handed on from one __syncwarp to the next"
+NO_FENCES = "racecheck does not know order by a fence and an atomic in shared memory"
 
 
 def zeros(count: int, dtype: str = "f4") -> Array:
@@ -107,7 +118,7 @@ def _bounds() -> list[Case]:
         case("shifted_write", 1, (64,), (zeros(50, "i4"), 50), "out", 50),
         case("far_away", 1, (32,), (zeros(32), floats(32), 32), "x", 1000003),
         case("null_pointer", 1, (32,), (zeros(32), None, 32), None, None),
-        case("vector_tail", 1, (32,), (zeros(120), floats(102), 102), "x", 103),
+        case("vector_tail", 1, (32,), (zeros(120), floats(102), 102), "x", 103, missed=PADDING),
         case("misaligned_vector", 1, (8,), (zeros(32), floats(32)), None, None, kind="misaligned"),
         case(
             "histogram_bin",
@@ -122,8 +133,10 @@ def _bounds() -> list[Case]:
         case("async_source", 1, (32,), (zeros(128), floats(128)), "x", 128),
         case("shared_end", 1, (64,), (zeros(64), floats(64)), "row", 64),
         case("shared_neighbour", 1, (64,), (zeros(64), floats(64), 8), "first", 64, missed=INSIDE),
-        case("shared_row", 1, (16, 16), (zeros(256), 4), "tile", 17, missed=INSIDE),
-        case("shared_negative", 1, (64,), (zeros(64), floats(64), 1), "row", -1),
+        case("shared_row", 1, (16, 16), (zeros(256), 4), "tile", 17),
+        case(
+            "shared_negative", 1, (64,), (zeros(64), floats(64), 1), "row", -1, missed=SYSTEM_SHARED
+        ),
         case(
             "dynamic_too_small", 1, (64,), (zeros(64), floats(64), 64), "buffer", 96, shared_mem=384
         ),
@@ -161,8 +174,8 @@ def _races() -> list[Case]:
         race("shuffle_is_no_barrier", 32, (zeros(32, "i4"), ints(32)), "row"),
         race("histogram_without_atomics", 64, (zeros(16, "i4"), ints(256, 16), 256), "bins"),
         race("all_write_one", 64, (zeros(64, "i4"),), "winner"),
-        race("atomic_and_read", 64, (zeros(64, "i4"),), "total"),
-        race("atomic_before_start", 96, (zeros(96, "i4"),), "count"),
+        race("atomic_and_read", 64, (zeros(64, "i4"),), "total", missed=ATOMIC_RACE),
+        race("atomic_before_start", 96, (zeros(96, "i4"),), "count", missed=ATOMIC_RACE),
         race("wrong_buffer", 64, (zeros(64), floats(256), 4), "buffer"),
         race("reused_scratch", 64, (zeros(64), floats(64)), "scratch"),
         race("half_warps", 32, (zeros(32, "i4"), ints(32)), "row"),
@@ -171,7 +184,7 @@ def _races() -> list[Case]:
         race("argmax_tree", 128, (zeros(1, "i4"), floats(128)), "best", shared_mem=1024),
         race("async_without_barrier", 64, (zeros(64), floats(256)), "staged"),
         race("async_without_wait", 64, (zeros(64), floats(256)), "staged"),
-        race("fence_alone", 64, (zeros(1, "i4"),), "message"),
+        race("fence_alone", 64, (zeros(1, "i4"),), "message", missed=OTHER_WARP),
         unwritten("unfilled_tail", 64, (zeros(64), floats(64), 64), "row", 63),
         unwritten("unset_sum", 64, (zeros(64, "i4"),), "total", None),
         unwritten("unset_partials", 128, (zeros(1), floats(128)), "partial", 4),
@@ -200,14 +213,14 @@ def _sync() -> list[Case]:
     return [
         case("barrier_in_both_branches", 64, (zeros(64, "i4"),), "barrier"),
         case("barrier_in_if", 64, (zeros(64, "i4"),), "barrier"),
-        case("barrier_in_loop", 64, (zeros(64, "i4"), 100), "barrier"),
-        case("full_mask_in_branch", 32, (zeros(32, "i4"),), "deadlock"),
-        case("mask_without_caller", 32, (zeros(32, "i4"),), "warp"),
-        case("mixed_warp_functions", 32, (zeros(32, "i4"),), "warp"),
-        case("syncwarp_in_branch", 32, (zeros(32, "i4"),), "deadlock"),
+        case("barrier_in_loop", 64, (zeros(64, "i4"), 100), "barrier", missed=HANGS_FIRST),
+        case("full_mask_in_branch", 32, (zeros(32, "i4"),), "deadlock", missed=HANGS_FIRST),
+        case("mask_without_caller", 32, (zeros(32, "i4"),), "warp", missed=MASK_UNSEEN),
+        case("mixed_warp_functions", 32, (zeros(32, "i4"),), "warp", missed=HANGS_FIRST),
+        case("syncwarp_in_branch", 32, (zeros(32, "i4"),), "deadlock", missed=HANGS_FIRST),
         case("endless_wait", 32, (zeros(1, "i4"),), "interrupted", hangs=True),
         case("endless_loop", 32, (zeros(32), 32), "interrupted", hangs=True),
-        case("shuffle_width", 32, (zeros(32, "i4"), 12), "warp"),
+        case("shuffle_width", 32, (zeros(32, "i4"), 12), "warp", missed=MASK_UNSEEN),
     ]
 
 
@@ -250,9 +263,16 @@ def _carved(out, x, order, n):
 
 
 def _correct() -> list[Case]:
-    def warps(kernel, block, args, expected, grid=1, shared_mem=0):
+    def warps(kernel, block, args, expected, grid=1, shared_mem=0, accused=""):
         return Case(
-            "correct_warps.cu", kernel, (grid,), (block,), args, shared_mem, expected=expected
+            "correct_warps.cu",
+            kernel,
+            (grid,),
+            (block,),
+            args,
+            shared_mem,
+            accused=accused,
+            expected=expected,
         )
 
     def blocks(kernel, grid, block, args, expected, shared_mem=0):
@@ -273,7 +293,13 @@ def _correct() -> list[Case]:
             (zeros(64, "i4"), ints(64)),
             lambda out, x: x.reshape(4, 16)[:, ::-1].ravel() + 2,
         ),
-        warps("chain_of_meetings", 32, (zeros(2, "i4"),), lambda out: np.array([5, 6], "i4")),
+        warps(
+            "chain_of_meetings",
+            32,
+            (zeros(2, "i4"),),
+            lambda out: np.array([5, 6], "i4"),
+            accused=NO_CHAINS,
+        ),
         warps(
             "partial_masks",
             32,
@@ -295,7 +321,13 @@ def _correct() -> list[Case]:
             (zeros(128, "u1"), ints(128, 100, dtype="u1")),
             lambda out, x: 2 * x[::-1],
         ),
-        warps("last_warp", 128, (zeros(1), floats(128)), lambda out, x: x.sum(keepdims=True)),
+        warps(
+            "last_warp",
+            128,
+            (zeros(1), floats(128)),
+            lambda out, x: x.sum(keepdims=True),
+            accused=NO_FENCES,
+        ),
         warps(
             "spin_lock",
             128,

@@ -194,7 +194,8 @@ def _summary(kernels: dict[str, dict], answers: list) -> None:
     for case in CORRECT:
         for tool in TOOLS:
             verdict = kernels.get(case.kernel, {}).get(tool, {})
-            if verdict.get("found", True) or "not_run" in verdict:
+            accused = tool == "racecheck" and bool(case.accused)
+            if verdict.get("found", True) != accused or "not_run" in verdict:
                 print(f"differs: {case.kernel} is correct: {tool} {verdict}")
         if kernels.get(case.kernel, {}).get("result") != "right":
             print(f"differs: {case.kernel}: result {kernels.get(case.kernel, {}).get('result')}")

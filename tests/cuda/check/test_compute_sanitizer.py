@@ -13,9 +13,6 @@ from check_corpus import CORRECT, FAULTY
 
 FIXTURE = Path(__file__).parent / "compute_sanitizer.json"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-pytestmark = pytest.mark.skipif(
-    not FIXTURE.exists(), reason="compute_sanitizer.json is not there: run sanitize.py on a GPU"
-)
 ASKED = [c for c in FAULTY if c.tool and not c.hangs]
 
 
@@ -38,10 +35,11 @@ def test_it_names_a_line_of_the_fault(case, verdicts):
 
 
 @pytest.mark.parametrize("case", CORRECT, ids=lambda c: c.kernel)
-def test_compute_sanitizer_finds_nothing_in_a_correct_kernel(case, verdicts):
+def test_compute_sanitizer_finds_nothing_in_a_correct_kernel_unless_it_errs(case, verdicts):
     for tool in TOOLS:
         verdict = verdicts[case.kernel][tool]
-        assert not verdict["found"] and "not_run" not in verdict, (tool, verdict)
+        accused = tool == "racecheck" and bool(case.accused)
+        assert verdict["found"] == accused and "not_run" not in verdict, (tool, verdict)
 
 
 @pytest.mark.parametrize("case", CORRECT, ids=lambda c: c.kernel)
