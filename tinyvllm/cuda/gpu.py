@@ -10,6 +10,7 @@ torch.cuda.graph (launch once before: that compiles).
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from functools import lru_cache
 
@@ -19,6 +20,7 @@ import torch
 from . import arguments
 from .arguments import ArrayArgument, Parameter, parameters_of
 from .compiler import compile_error
+from .driver import PackedLaunch
 from .nvrtc import device_options, device_text
 from .source import Source
 
@@ -41,11 +43,11 @@ def _cupy():
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda device: torch.cuda.current_stream(device).cuda_stream
 )
-_streams: dict[tuple[int, int], object] = {}
+_streams: dict[tuple[int, int], tuple[object, ctypes.c_void_p]] = {}
 
 
-def _stream(device: int) -> object:
-    """CuPy's view of torch's current stream on a device."""
+def _stream(device: int) -> tuple[object, ctypes.c_void_p]:
+    """Torch's current stream on a device, as CuPy sees it and as the driver does."""
     raw = _raw_stream(device)
     stream = _streams.get((device, raw))
     if stream is None:
@@ -57,7 +59,7 @@ def _stream(device: int) -> object:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", DeprecationWarning)
                     stream = cupy.cuda.ExternalStream(raw, device)
-        _streams[device, raw] = stream
+        stream = _streams[device, raw] = stream, ctypes.c_void_p(raw)
     return stream
 
 
@@ -129,12 +131,15 @@ class GpuFunction:
         self._shared_limits: dict[int, int] = {}  # bytes that were asked for there
         self._geometries: dict[tuple, tuple] = {}
         self._plan = tuple(_plan(p) for p in self.parameters)
+        kinds = [kind for kind, _, _ in self._plan]
+        self._packed = None if _OTHER in kinds else PackedLaunch(kinds)
+        self._functions: dict[int, ctypes.c_void_p] = {}  # the driver's handle, by device
         self._several_devices = torch.cuda.device_count() > 1
 
     def launch(self, grid: tuple, block: tuple, args: tuple, shared_mem: int) -> bool:
         """The short way: returns False, launching nothing, if anything is out of the ordinary."""
         plan = self._plan
-        if type(args) is not tuple or len(args) != len(plan):
+        if type(args) is not tuple or len(args) != len(plan) or self._packed is None:
             return False
         values = []
         device = -1
@@ -150,18 +155,7 @@ class GpuFunction:
                 a = a.data_ptr()
                 if a & alignment:
                     return False
-            elif kind == _INT32:
-                # It goes as eight bytes of which the kernel reads four (little-endian).
-                if type(a) is not int or not -0x80000000 <= a <= 0x7FFFFFFF:
-                    return False
-            elif kind == _FLOAT32:
-                if type(a) is not float:
-                    return False
-                a = _float32(a)
-            elif kind == _INT64:
-                if type(a) is not int or not -(1 << 63) <= a < 1 << 63:
-                    return False
-            else:
+            elif type(a) is not (float if kind == _FLOAT32 else int):
                 return False
             values.append(a)
         try:
@@ -170,8 +164,8 @@ class GpuFunction:
             return False
         if where is None or (self._several_devices and device != torch.cuda.current_device()):
             return False
-        self._by_device[device](where[0], where[1], values, where[2], _stream(device))
-        return True
+        function, stream = self._functions[device], _stream(device)[1]
+        return self._packed.launch(function, where, values, stream)
 
     def launch_checked(self, grid: tuple, block: tuple, args: tuple, shared_mem: int) -> None:
         """The careful way: checks everything, says what is wrong. Raises TypeError, ValueError."""
@@ -196,11 +190,12 @@ class GpuFunction:
             if device not in self._by_device:
                 self._by_device[device] = self._raw.kernel
             self._allow_shared(device, where[2])
-            self._by_device[device](where[0], where[1], values, where[2], _stream(device))
+            self._by_device[device](where[0], where[1], values, where[2], _stream(device)[0])
         if len(self._geometries) > 10_000:
             self._geometries.clear()
         if not isinstance(grid, list) and not isinstance(block, list):
-            self._geometries[device, grid, block, shared_mem] = where  # found right
+            self._geometries[device, grid, block, shared_mem] = (*where[0], *where[1], where[2])
+            self._functions[device] = ctypes.c_void_p(self._by_device[device].ptr)
 
     def _allow_shared(self, device: int, shared_mem: int) -> None:
         """Beyond 48 KB a kernel has to ask the driver. Raises ValueError if the GPU has less."""
@@ -219,8 +214,7 @@ class GpuFunction:
         self._shared_limits[device] = shared_mem
 
 
-_POINTER, _INT32, _FLOAT32, _INT64, _OTHER = range(5)
-_float32 = np.float32
+_POINTER, _INT32, _FLOAT32, _INT64, _OTHER = "pointer", "int32", "float32", "int64", "other"
 
 
 class _AnyDtype:
