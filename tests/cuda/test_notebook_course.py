@@ -251,7 +251,7 @@ def test_a_check_compiles_the_students_kernel_and_unfinished_others_do_not_spoil
     chapter: Chapter, checker: Checker
 ):
     assert check(checker, chapter, "9.1") == (
-        "✗ exercise 9.1 is still to do: its cell says so in a line of its own"
+        "✗ exercise 9.1 is still to do: put your code where it says `#error`"
     )
     right = solutions(chapter)["9.1"]
     assert check(checker, chapter, "9.1", ex_9_1=right) == "✓ exercise 9.1"
