@@ -207,7 +207,7 @@ def test_5_3_one_head_of_four_numbers():
 
     quarter = torch.tensor([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]])  # pair 0 by 90 degrees
     x = torch.tensor([[[1.0, 2.0, 3.0, 4.0]]])
-    q, _ = rope_reference(torch.tensor([1]), x, x, quarter)
+    q, _ = rope_reference(torch.tensor([1]), x.clone(), x.clone(), quarter)
     expect_turned(
         q,
         torch.tensor([1]),
@@ -241,18 +241,20 @@ def test_5_3_computes_in_float32_and_rounds_once():
 
     for dtype in (torch.bfloat16, torch.float16):
         positions, q, k, table = random_step(64, 4, 2, 64, dtype)
-        turned = rope_reference(positions, q, k, table)
+        turned = rope_reference(positions, q.clone(), k.clone(), table)
         for name, actual, x in zip("qk", turned, (q, k)):
             what = f"{name} in {str(dtype).removeprefix('torch.')}"
-            hint = "widen x with .float(), and round the result with .to(x.dtype)"
+            hint = (
+                "widen x with .float(), keep cosines and sines in float32, round the result with"
+                " .to(x.dtype)"
+            )
             expect_turned(actual, positions, x, table, what, hint)
             nearest = turn(x, angles_of(positions, table)).to(dtype)
             wrong = (actual != nearest).float().mean().item()
             if wrong > 0.01:  # a few lie so near a tie that float32 decides otherwise
                 raise AssertionError(
                     f"{what}: {wrong:.0%} of the numbers aren't the nearest ones\n"
-                    "  hint: more than one rounding: keep x, cosines and sines in float32 until the"
-                    " end"
+                    "  hint: more than one rounding: widen x, keep cosines and sines in float32"
                 )
 
 
@@ -271,10 +273,19 @@ def test_5_3_the_inputs_stay_and_nothing_is_a_step():
 # -- 5.4 to_half_split ---------------------------------------------------------------------------
 
 
+def reordered(exercises, weight: torch.Tensor, num_heads: int) -> torch.Tensor:
+    """What the student makes of a copy of `weight`; its shape and dtype must be right."""
+    result = exercises.to_half_split(weight.clone(), num_heads)
+    form, expected = (list(result.shape), result.dtype), (list(weight.shape), weight.dtype)
+    what = f"shape and dtype of to_half_split of {list(weight.shape)} with {num_heads} heads"
+    expect.equal(form, expected, what, "both are those of the matrix that was given")
+    return result
+
+
 def test_5_4_rows_of_one_head(exercises):
     weight = torch.arange(8.0).view(8, 1)
     expect.equal(
-        exercises.to_half_split(weight, 1).flatten().tolist(),
+        reordered(exercises, weight, 1).flatten().tolist(),
         [0.0, 2.0, 4.0, 6.0, 1.0, 3.0, 5.0, 7.0],
         "the new order of the rows 0 to 7 of one head",
         "row 2i goes to place i, row 2i + 1 to place i + 4: first the even rows, then the odd ones",
@@ -282,9 +293,9 @@ def test_5_4_rows_of_one_head(exercises):
 
 
 def test_5_4_heads_stay_where_they_are(exercises):
-    weight = torch.arange(12.0).view(12, 1).repeat(1, 3)
+    weight = torch.arange(12.0).view(12, 1).repeat(1, 4)
     expect.equal(
-        exercises.to_half_split(weight, 3)[:, 0].tolist(),
+        reordered(exercises, weight, 3)[:, 0].tolist(),
         [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0, 8.0, 10.0, 9.0, 11.0],
         "the new order of 12 rows in 3 heads",
         "reorder within each head: its rows are head_dim = 4 neighbours",
@@ -306,8 +317,8 @@ def test_5_4_scores_are_those_of_adjacent_pairs(exercises):
 
     expect.close(
         scores(
-            exercises.to_half_split(w_q.clone(), heads),
-            exercises.to_half_split(w_k.clone(), heads),
+            reordered(exercises, w_q, heads),
+            reordered(exercises, w_k, heads),
             False,
         ),
         scores(w_q, w_k, True),
@@ -318,15 +329,11 @@ def test_5_4_scores_are_those_of_adjacent_pairs(exercises):
     )
 
 
-def test_5_4_a_new_tensor_of_the_same_kind(exercises):
+def test_5_4_the_given_matrix_stays(exercises):
     weight = torch.randn(8, 5, generator=torch.Generator().manual_seed(4)).to(torch.bfloat16)
     before = weight.clone()
-    result = exercises.to_half_split(weight, 2)
-    expect.equal(
-        (list(result.shape), result.dtype),
-        ([8, 5], torch.bfloat16),
-        "shape and dtype of the new matrix",
-    )
+    reordered(exercises, weight, 2)
+    exercises.to_half_split(weight, 2)
     expect.equal(weight, before, "the matrix that was given", "make a new tensor")
 
 
@@ -433,7 +440,7 @@ def test_5_6_one_token():
         *(1, 1, 1, 8, 8, torch.float32),
         "of one token, 8 threads",
         "thread i has pair i of q for i < 4, and pair i - 4 of k from there on; cosines are the"
-        " first half of the table's row, sines the second",
+        " first half of the table's row, sines the second; the row is that of positions[token]",
     )
 
 

@@ -1,4 +1,4 @@
-# expects: an arrow lies along the last dimension
+# expects: exercise 5.1: many arrows each by its angle
 def rotate(x: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """Arrows x [..., 2] turned against the clock by angle [...] in radians -> [..., 2].
 

@@ -1,4 +1,4 @@
-# expects: by a single angle
+# expects: exercise 5.1: one angle for all
 def rotate(x: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """Arrows x [..., 2] turned against the clock by angle [...] in radians -> [..., 2].
 

@@ -1,4 +1,4 @@
-# expects: keep x, cosines and sines in float32
+# expects: keep cosines and sines in float32
 def rope_reference(
     positions: torch.Tensor, q: torch.Tensor, k: torch.Tensor, cos_sin: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,4 @@
-# expects: wrong dtype: got float32
+# expects: wrong dtype: got torch.float32
 def rope_reference(
     positions: torch.Tensor, q: torch.Tensor, k: torch.Tensor, cos_sin: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:

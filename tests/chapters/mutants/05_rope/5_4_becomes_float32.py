@@ -1,4 +1,4 @@
-# expects: shape and dtype
+# expects: shape and dtype of to_half_split
 def to_half_split(weight: torch.Tensor, num_heads: int) -> torch.Tensor:
     """Rows of a query or key matrix, reordered from adjacent to half-split pairs.
 

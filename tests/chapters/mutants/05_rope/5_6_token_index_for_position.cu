@@ -1,4 +1,4 @@
-// expects: its position is positions[token]
+// expects: positions[token]
 extern "C" __global__ void rope(scalar_t* q_out, scalar_t* k_out, const scalar_t* q, const scalar_t* k,
                                 const long long* positions, const float* cos_sin, int num_heads,
                                 int num_kv_heads, int head_dim) {
