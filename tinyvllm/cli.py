@@ -84,7 +84,13 @@ def _load(args: argparse.Namespace):
     from tinyvllm.llm import LLM
 
     started = time.perf_counter()
-    llm = LLM(args.model, dtype=args.dtype, device=args.device, max_model_len=args.max_model_len)
+    llm = LLM(
+        args.model,
+        dtype=args.dtype,
+        device=args.device,
+        max_model_len=args.max_model_len,
+        kernels=args.kernels,
+    )
     engine = llm.llm_engine
     dtype = str(engine.dtype).removeprefix("torch.")
     took = time.perf_counter() - started
@@ -175,6 +181,7 @@ def _engine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--max-model-len", type=int, help="prompt plus answer, in tokens")
+    parser.add_argument("--kernels", default="auto", help="auto, promoted, emulated or reference")
 
 
 def _sampling_options(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,8 @@ class LLM:
     device: "auto", "cpu" or "cuda".
     max_model_len: longest prompt plus answer, in tokens; None: as long as the model was made for.
     seed: of the sampling of requests that bring no seed.
+    kernels: "auto", the fastest; "promoted", the package's CUDA kernels on a GPU, its plain torch
+    on a CPU; "emulated", the CUDA kernels on a CPU, thread by thread; "reference", plain torch.
     use_tqdm_on_load: progress bars while fetching and loading.
 
     Raises ConfigError, CheckpointError or SafetensorsError for a folder that can't be loaded,
@@ -38,6 +40,7 @@ class LLM:
         device: str = "auto",
         max_model_len: int | None = None,
         seed: int = 0,
+        kernels: str = "auto",
         use_tqdm_on_load: bool = True,
         **unsupported: Any,
     ):
@@ -49,6 +52,7 @@ class LLM:
             device=device,
             max_model_len=max_model_len,
             seed=seed,
+            kernels=kernels,
             progress=use_tqdm_on_load,
         )
         self._requests = 0

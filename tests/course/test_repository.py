@@ -48,7 +48,9 @@ def test_an_untouched_chapter_fails_only_for_its_exercises(chapter: Chapter, tmp
         for cell in notebooks.cells_of(notebooks.read(chapter.notebook)):
             if cell.kind != "code" or "nbval-skip" in cell.tags:
                 continue
-            defined |= set(re.findall(r"^(?:def |class )?(\w+)", cell.text, re.MULTILINE))
+            defined |= set(
+                re.findall(r"^(?:def |class |__global__ void )?(\w+)", cell.text, re.MULTILINE)
+            )
             kernel.run(cell.text, cell.id)
             kind, words = kernel.error
             name = re.match(r"name '(\w+)' is not defined", words)

@@ -7,6 +7,9 @@ from importlib import import_module
 BENCHMARKS = {
     "check_latency": "how long a student waits for %check",
     "decode": "decode speed at batch 1 beside transformers, on the CPU",
+    "embedding": "the embedding kernels of chapter 03, on a GPU",
+    "rms_norm": "the RMSNorm kernels of chapter 04, on a GPU",
+    "rope": "the RoPE kernels of chapter 05, on a GPU",
     "startup": "seconds from starting a process to its first token",
 }
 

@@ -46,6 +46,7 @@ class LLMEngine:
         device: str = "auto",
         max_model_len: int | None = None,
         seed: int = 0,
+        kernels: str = "auto",
         progress: bool = True,
     ):
         if students := student_modules(PACKAGE):
@@ -66,6 +67,7 @@ class LLMEngine:
             dtype=self.dtype,
             device=self.device,
             max_model_len=self.max_model_len,
+            kernels=kernels,
             progress=progress,
         )
         self._waiting: deque[Request] = deque()

@@ -27,6 +27,7 @@ class ModelRunner:
         dtype: torch.dtype,
         device: torch.device,
         max_model_len: int,
+        kernels: str,
         progress: bool,
     ):
         self.device = device
@@ -34,7 +35,7 @@ class ModelRunner:
             # cuDNN's attention plans anew for every length of the keys: 50 ms a decode step.
             # Torch's other kernels don't, and are as fast at one query.
             torch.backends.cuda.enable_cudnn_sdp(False)
-        ops, matrix_dtype = select_ops(device, dtype, stored_dtypes(folder))
+        ops, matrix_dtype = select_ops(device, dtype, stored_dtypes(folder), kernels)
         self.model = model_class(config.architecture)(
             config,
             ops=ops,

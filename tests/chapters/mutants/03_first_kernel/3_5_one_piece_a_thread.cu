@@ -1,0 +1,10 @@
+// expects: rows of 10 pieces, 4 threads
+// expects: was never written
+__global__ void embedding_wide(uint4* __restrict__ out, const long long* __restrict__ token_ids,
+                               const uint4* __restrict__ weight, int row_pieces, int vocab_size) {
+    long long row = token_ids[blockIdx.x];
+    bool known = row >= 0 && row < vocab_size;
+    long long first = (long long)blockIdx.x * row_pieces;
+    int i = threadIdx.x;
+    if (i < row_pieces) out[first + i] = known ? weight[row * row_pieces + i] : make_uint4(~0u, ~0u, ~0u, ~0u);
+}

@@ -1,0 +1,21 @@
+# expects: writes a row behind out
+# expects: guard it
+def find_fault(launch):
+    generator = torch.Generator().manual_seed(0)
+    vocab_size, poison = 50, -1e9
+    for hidden_size in (1, 31, 32, 33, 100, 576, 1023, 1024, 1025, 2048, 2500):
+        weight = torch.randn(vocab_size, hidden_size, generator=generator)
+        for num_tokens in (1, 2, 33, 70):
+            token_ids = torch.randint(vocab_size, (num_tokens,), generator=generator)
+            token_ids[-1] = vocab_size - 1
+            token_ids[num_tokens // 2] = token_ids[0]
+            expected = torch.full((num_tokens, hidden_size), poison)
+            buffer = expected.clone()
+            expected[:] = weight[token_ids]
+            try:
+                launch(buffer, token_ids, weight)
+            except Exception:
+                return num_tokens, hidden_size
+            if not torch.equal(buffer, expected):
+                return num_tokens, hidden_size
+    return None

@@ -1,0 +1,14 @@
+# expects: squares and their mean belong in float32
+#| exercise 4.1 points=2
+#| promote ops/rms_norm.py
+def rms_norm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """x / sqrt(mean(x²) + eps) * weight, over the last dimension.
+
+    x [..., hidden_size], weight [hidden_size] -> same shape and dtype as x. The mean is taken in
+    float32, and the result is rounded to x's dtype before the weight, as Llama was trained.
+    """
+    total = torch.zeros_like(x[..., :1])
+    for i in range(x.shape[-1]):
+        total = total + x[..., i : i + 1].square()
+    scale = torch.rsqrt(total.float() / x.shape[-1] + eps)
+    return (x.float() * scale).to(x.dtype) * weight

@@ -1,0 +1,11 @@
+# expects: that call would do the exercise for you
+#| exercise 4.1 points=2
+#| promote ops/rms_norm.py
+def rms_norm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """x / sqrt(mean(x²) + eps) * weight, over the last dimension.
+
+    x [..., hidden_size], weight [hidden_size] -> same shape and dtype as x. The mean is taken in
+    float32, and the result is rounded to x's dtype before the weight, as Llama was trained.
+    """
+    normed = torch.nn.functional.rms_norm(x.float(), x.shape[-1:], eps=eps)
+    return normed.to(x.dtype) * weight

@@ -1,0 +1,16 @@
+# expects: a made-up model
+def inverse_frequencies(
+    head_dim: int, theta: float, scaling: RopeScaling | None = None
+) -> torch.Tensor:
+    """Radians per position of each pair, with Llama 3's scaling if any: [head_dim / 2] float32.
+
+    scaling: factor, low_freq_factor, high_freq_factor, original_max_position_embeddings (tokens).
+    """
+    frequencies = base_frequencies(head_dim, theta)
+    if scaling is None:
+        return frequencies
+    wavelengths = 2 * math.pi / frequencies  # in tokens
+    turns = scaling.original_max_position_embeddings / wavelengths
+    low, high = 1.0, 4.0
+    keep = ((turns - low) / (high - low)).clamp(0, 1)
+    return keep * frequencies + (1 - keep) * frequencies / scaling.factor
