@@ -37,7 +37,9 @@ RUN_IN_A_TEST = {
     r"(python -m )?tinyvllm generate": (
         "tests/engine/test_command_line.py::test_generate_continues_the_prompt_and_says_its_speed"
     ),
-    r"(python -m )?tinyvllm chat": "tests/engine/test_command_line.py::test_chat_talks_through_a_pipe",
+    r"(python -m )?tinyvllm chat": (
+        "tests/engine/test_command_line.py::test_chat_talks_through_a_pipe"
+    ),
     r"(python -m )?tinyvllm fetch": (
         "tests/hub/test_hub_downloads.py::test_quiet_prints_nothing_but_the_folder"
     ),
