@@ -58,7 +58,7 @@ status: $(READY) ## show every chapter: exercises done, and whose code the engin
 build: $(READY) ## make notebooks and modules from solutions/*.md (CHECK=1: only say what is stale)
 	@$(PY) -m tinyvllm course build $(if $(CHECK),--check) $(ARGS)
 test: $(READY) ## run the whole test suite, but for tests that need a GPU (ARGS="-k rope")
-	@$(PY) -m pytest -m "not gpu" $(ARGS)
+	@$(PY) -m pytest -n 2 --dist worksteal -m "not gpu" $(ARGS)
 test-fast: $(READY) ## run what takes seconds
 	@$(PY) -m pytest -m "not slow and not browser and not gpu" $(ARGS)
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU (PY=python3 uses a Python of your own)

@@ -1,8 +1,13 @@
 """Fixtures that tests of every part use."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Beside another worker, one thread each: two on a core wait for each other more than they compute.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,13 @@
 """Models for the engine's tests: the default one, and a tiny random one with a real tokenizer."""
 
+import os
 import shutil
 
 import pytest
 import torch
 from engine.tiny import random_llama, save
 
-torch.set_num_threads(2)
+torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
 
 
 @pytest.fixture(scope="session")

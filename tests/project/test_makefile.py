@@ -18,7 +18,7 @@ COMMANDS = {
     ("status",): "-m tinyvllm course status",
     ("build",): "-m tinyvllm course build",
     ("build", "CHECK=1"): "-m tinyvllm course build --check",
-    ("test",): "-m pytest -m not gpu",
+    ("test",): "-m pytest -n 2 --dist worksteal -m not gpu",
     ("test-fast",): "-m pytest -m not slow and not browser and not gpu",
     ("test-gpu",): "-m pytest -m gpu tests/engine tests/cuda",
     ("test-chapter", "3"): "-m tinyvllm course test 3",
