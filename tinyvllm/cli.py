@@ -94,6 +94,8 @@ def _load(args: argparse.Namespace):
     engine = llm.llm_engine
     dtype = str(engine.dtype).removeprefix("torch.")
     took = time.perf_counter() - started
+    if engine.student_modules:
+        print(f"Running on your code: {', '.join(engine.student_modules)}.", file=sys.stderr)
     print(
         f"Model ready on {_device_name(engine.device)} in {dtype}, {took:.1f} s.", file=sys.stderr
     )

@@ -51,6 +51,7 @@ def test_an_untouched_chapter_fails_only_for_its_exercises(chapter: Chapter, tmp
             defined |= set(
                 re.findall(r"^(?:def |class |__global__ void )?(\w+)", cell.text, re.MULTILINE)
             )
+            defined |= set(re.findall(r"^%%cuda .*?(\w+)$", cell.text, re.MULTILINE))
             kernel.run(cell.text, cell.id)
             kind, words = kernel.error
             name = re.match(r"name '(\w+)' is not defined", words)

@@ -23,6 +23,17 @@ def test_generate_continues_the_prompt_and_says_its_speed(default_model_dir, cap
     assert "[2 tokens" in err and "tokens/s" in err and "finish_reason: length" in err
 
 
+def test_one_line_says_which_modules_are_a_students(tiny_folder, tmp_path, monkeypatch, capsys):
+    argv = ["generate", "Hello", "--max-tokens", "1", "--device", "cpu"]
+    argv += ["--model", str(tiny_folder)]
+    (tmp_path / "ops").mkdir()
+    monkeypatch.setattr("tinyvllm.engine.llm_engine.PACKAGE", tmp_path)
+    (tmp_path / "ops" / "gemm.py").write_text("# Promoted from solutions/06_gemm.md: …\n")
+    assert "your code" not in run(argv, capsys)[2]
+    (tmp_path / "ops" / "rope.py").write_text("# Your code, from chapters/05_rope.ipynb. Back …\n")
+    assert "Running on your code: ops/rope.py.\n" in run(argv, capsys)[2]
+
+
 @pytest.mark.slow
 def test_run_answers_the_prompt_of_the_environment_in_a_process_of_its_own():
     question = 'What is the capital of France? Answer: "$HOME `true`"\nIn one word.'

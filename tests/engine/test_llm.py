@@ -281,14 +281,3 @@ def test_an_engine_runs_requests_and_aborts(tiny_llm):
     assert output.request_id == "y"
     engine.abort_request("y")
     assert not engine.has_unfinished_requests() and engine.step() == []
-
-
-def test_one_line_says_which_modules_are_a_students(tiny_folder, tmp_path, monkeypatch, caplog):
-    (tmp_path / "ops").mkdir()
-    (tmp_path / "ops" / "rope.py").write_text("# Your code, from chapters/05_rope.ipynb. Back …\n")
-    (tmp_path / "ops" / "gemm.py").write_text("# Promoted from solutions/06_gemm.md: …\n")
-    LLM(tiny_folder, device="cpu", use_tqdm_on_load=False)
-    assert "your code" not in caplog.text
-    monkeypatch.setattr("tinyvllm.engine.llm_engine.PACKAGE", tmp_path)
-    LLM(tiny_folder, device="cpu", use_tqdm_on_load=False)
-    assert "The engine runs on your code: ops/rope.py." in caplog.text

@@ -181,6 +181,7 @@ class CudaMagic:
         self._raw = ""
         self._identity: str | None = None
         self._modules: dict[str, dict[str, CudaCell]] = {}  # promoted file -> its cells, in order
+        self._to_do: dict[str, dict[str, tuple[str, int]]] = {}  # those that are still stubs
 
     def before_cell(self, info: Any) -> None:
         """Keeps what only the event knows: the whole cell, and the notebook's id for it."""
@@ -201,7 +202,16 @@ class CudaMagic:
             cells = self._modules.setdefault(cell.promote, {})
             key = identity or cell.exercise or " ".join(sorted(defined(cell))) or text
             earlier = _in_front_of(key, cell, cells)
-        kernels = compile_cell(cell, earlier)
+            to_do = self._to_do.setdefault(cell.promote, {})
+            to_do.pop(key, None)
+            if stub := cell.still_to_do:
+                to_do[key] = stub
+        try:
+            kernels = compile_cell(cell, earlier)
+        except CellCompileError:
+            if cell.promote and to_do:  # most likely it calls what isn't written yet
+                raise exercise_to_do(*next(iter(to_do.values()))) from None
+            raise
         if cell.promote:
             cells[key] = cell
         self._shell.user_ns.update(kernels)

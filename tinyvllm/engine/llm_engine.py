@@ -4,7 +4,6 @@ In this first form requests run one after the other; what a step does with sever
 scheduler's business, and comes with it.
 """
 
-import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,6 @@ from tinyvllm.sampling_params import SamplingParams
 from tinyvllm.tokenizer import Tokenizer
 
 PACKAGE = Path(__file__).parent.parent
-logger = logging.getLogger("tinyvllm")
 
 Prompt = str | Sequence[int] | Mapping[str, Any]
 
@@ -49,8 +47,7 @@ class LLMEngine:
         kernels: str = "auto",
         progress: bool = True,
     ):
-        if students := student_modules(PACKAGE):
-            logger.warning("The engine runs on your code: %s.", ", ".join(students))
+        self.student_modules = student_modules(PACKAGE)
         self.config = ModelConfig.from_folder(folder)
         self.tokenizer = Tokenizer(folder)
         self.generation_config = _optional_json(folder / "generation_config.json")
