@@ -62,7 +62,7 @@ test: $(READY) ## run the whole test suite, but for tests that need a GPU (ARGS=
 test-fast: $(READY) ## run what takes seconds
 	@$(PY) -m pytest -m "not slow and not browser and not gpu" $(ARGS)
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU (PY=python3 uses a Python of your own)
-	@$(PY) -m pytest -m gpu tests/engine tests/cuda $(ARGS)
+	@$(PY) -m pytest -m gpu tests/engine tests/cuda tests/project/test_doctor.py $(ARGS)
 clean: ## remove caches and build output; your chapters, the model and .venv stay
 	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis && find . -name .venv -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 distclean: clean ## remove .venv as well

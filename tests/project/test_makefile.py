@@ -20,7 +20,7 @@ COMMANDS = {
     ("build", "CHECK=1"): "-m tinyvllm course build --check",
     ("test",): "-m pytest -n 2 --dist worksteal -m not gpu",
     ("test-fast",): "-m pytest -m not slow and not browser and not gpu",
-    ("test-gpu",): "-m pytest -m gpu tests/engine tests/cuda",
+    ("test-gpu",): "-m pytest -m gpu tests/engine tests/cuda tests/project/test_doctor.py",
     ("test-chapter", "3"): "-m tinyvllm course test 3",
     ("test-chapter", "3", "REF=1"): "-m tinyvllm course test 3 --ref",
     ("promote-chapter", "3"): "-m tinyvllm course promote 3",

@@ -66,6 +66,7 @@ def main(args: argparse.Namespace) -> int:
     if args.output_json:
         with open(args.output_json, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)
+            file.write("\n")
     return 0
 
 
