@@ -45,6 +45,5 @@ def main(args: argparse.Namespace) -> int:
     }
     print(json.dumps(result, indent=1))
     if args.output_json:
-        with open(args.output_json, "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
+        machine.write_result(result, args.output_json)
     return 0

@@ -8,13 +8,13 @@ L2.
 
 import argparse
 import json
-import statistics
 import sys
 from pathlib import Path
 
 import torch
 
 from tinyvllm.bench import machine
+from tinyvllm.bench.graph import microseconds
 from tinyvllm.cuda import RawModule, load
 
 RESULTS = Path(__file__).parent / "results" / "embedding_h200.json"
@@ -56,8 +56,7 @@ def main(args: argparse.Namespace) -> int:
         "rows": rows,
         "machine": machine.describe(),
     }
-    Path(args.output_json).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.output_json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    machine.write_result(result, args.output_json)
     print(f"written to {args.output_json}")
     return 0
 
@@ -72,7 +71,7 @@ def _times(weight: torch.Tensor, num_tokens: int, replays: int) -> dict[str, flo
     times = {}
     for name, launch in _versions(weight, num_tokens).items():
         outs.fill_(torch.nan)
-        times[name] = round(_time(launch, outs, ids, replays), 3)
+        times[name] = round(microseconds(launch, zip(outs, ids), replays), 3)
         for out, row_ids in zip(outs, ids):
             if not torch.equal(out, weight[row_ids]):
                 sys.exit(f"{name} copied wrong rows ({num_tokens} tokens of {hidden_size})")
@@ -104,27 +103,3 @@ def _versions(weight: torch.Tensor, num_tokens: int) -> dict:
         ),
         "torch.index_select": lambda out, ids: torch.index_select(weight, 0, ids, out=out),
     }
-
-
-def _time(launch, outs: torch.Tensor, ids: torch.Tensor, replays: int) -> float:
-    """Median microseconds of one launch."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        launch(outs[0], ids[0])  # compiles
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for out, row_ids in zip(outs, ids):
-            launch(out, row_ids)
-    for _ in range(2):
-        graph.replay()
-    samples = []
-    for _ in range(replays):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        samples.append(start.elapsed_time(end) * 1000 / len(outs))
-    return statistics.median(samples)

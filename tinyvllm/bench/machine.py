@@ -1,6 +1,7 @@
 """What a measurement was taken on: processor, cores, load, versions."""
 
 import importlib.metadata
+import json
 import os
 import platform
 from pathlib import Path
@@ -23,6 +24,13 @@ def describe() -> dict:
         "load_average": [round(x, 2) for x in os.getloadavg()],
         "versions": {n: v for n in PACKAGES if (v := _version(n))},
     }
+
+
+def write_result(result: dict, path: str | Path) -> None:
+    """A result as JSON, its folder made where it isn't there."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def busy_cores(before: tuple[int, int], after: tuple[int, int], own_seconds: float) -> float:

@@ -8,7 +8,6 @@ the same bytes and computes nothing.
 
 import argparse
 import json
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import torch
 
 from tinyvllm.bench import machine
+from tinyvllm.bench.graph import microseconds
 from tinyvllm.cuda import load
 from tinyvllm.ops.rms_norm import rms_norm_reference
 
@@ -53,8 +53,7 @@ def main(args: argparse.Namespace) -> int:
         "rows": rows,
         "machine": machine.describe(),
     }
-    Path(args.output_json).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.output_json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    machine.write_result(result, args.output_json)
     print(f"written to {args.output_json}")
     return 0
 
@@ -73,7 +72,9 @@ def measure(num_tokens: int, hidden_size: int, *, replays: int = 20) -> dict[str
     for name, launch in _versions(weight, num_tokens).items():
         outs.fill_(torch.nan)
         # The slowest one is not worth as many replays.
-        times[name] = round(_time(launch, outs, x, 3 if name == "serial" else replays), 3)
+        times[name] = round(
+            microseconds(launch, zip(outs, x), 3 if name == "serial" else replays), 3
+        )
         result = launch(outs[-1], x[-1])
         result = outs[-1] if result is None else result
         wanted = x[-1].float() if name == "copy" else expected
@@ -107,27 +108,3 @@ def _versions(weight: torch.Tensor, num_tokens: int) -> dict[str, Launch]:
         "torch": lambda out, x: torch.nn.functional.rms_norm(x, (hidden_size,), weight, EPS),
         "copy": lambda out, x: out.copy_(x),
     }
-
-
-def _time(launch: Launch, outs: torch.Tensor, xs: torch.Tensor, replays: int) -> float:
-    """Median microseconds of one launch."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        launch(outs[0], xs[0])  # compiles
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for out, x in zip(outs, xs):
-            launch(out, x)
-    for _ in range(2):
-        graph.replay()
-    samples = []
-    for _ in range(replays):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        samples.append(start.elapsed_time(end) * 1000 / len(outs))
-    return statistics.median(samples)

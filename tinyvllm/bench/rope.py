@@ -7,13 +7,13 @@ no L2 cache holds. With few tokens everything may stay in L2, as it does in a de
 
 import argparse
 import json
-import statistics
 import sys
 from pathlib import Path
 
 import torch
 
 from tinyvllm.bench import machine
+from tinyvllm.bench.graph import microseconds
 from tinyvllm.cuda import RawModule, load
 from tinyvllm.ops.rope import MAX_THREADS, cos_sin_table, inverse_frequencies, rope_reference
 
@@ -70,8 +70,7 @@ def main(args: argparse.Namespace) -> int:
         "rows": rows,
         "machine": machine.describe(),
     }
-    Path(args.output_json).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.output_json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    machine.write_result(result, args.output_json)
     print(f"written to {args.output_json}")
     return 0
 
@@ -93,7 +92,7 @@ def _times(shape: tuple, num_tokens: int, replays: int) -> dict[str, float]:
     for name, launch in _versions(shape, positions, table).items():
         for q_out, k_out, _, _ in sets:
             q_out.fill_(torch.nan), k_out.fill_(torch.nan)
-        times[name] = round(_time(launch, sets, replays), 3)
+        times[name] = round(microseconds(launch, sets, replays), 3)
         if name == "torch":
             continue
         q_out, k_out, q, k = sets[-1]
@@ -122,27 +121,3 @@ def _versions(shape: tuple, positions: torch.Tensor, table: torch.Tensor) -> dic
         "rope_wide": lambda *qk: wide(grid, threads(pairs // 8), (*qk, positions, table, *sizes)),
         "torch": lambda q_out, k_out, q, k: rope_reference(positions, q, k, table),
     }
-
-
-def _time(launch, sets: list, replays: int) -> float:
-    """Median microseconds of one launch."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        launch(*sets[0])  # compiles
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for each in sets:
-            launch(*each)
-    for _ in range(2):
-        graph.replay()
-    samples = []
-    for _ in range(replays):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        samples.append(start.elapsed_time(end) * 1000 / len(sets))
-    return statistics.median(samples)

@@ -37,7 +37,5 @@ def main(args: argparse.Namespace) -> int:
     }
     print(json.dumps(result, indent=1))
     if args.output_json:
-        with open(args.output_json, "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
+        machine.write_result(result, args.output_json)
     return 0

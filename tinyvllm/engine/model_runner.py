@@ -68,7 +68,7 @@ class ModelRunner:
     def compute_logits(self, request: Request) -> torch.Tensor:
         """Runs the tokens that are not in the cache: the last one's logits [1, vocab_size]."""
         start, end = request.num_computed_tokens, request.num_tokens
-        token_ids = torch.tensor(request.token_ids[start:], device=self.device)
+        token_ids = torch.tensor(request.new_token_ids, device=self.device)
         positions = torch.arange(start, end, device=self.device)
         attend = ContiguousAttend(self.model.ops, self.cache, positions, end)
         hidden = self.model.forward(token_ids, positions, attend)

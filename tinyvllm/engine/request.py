@@ -41,8 +41,12 @@ class Request:
         )
 
     @property
-    def token_ids(self) -> list[int]:
-        return self.prompt_token_ids + self.output_token_ids
+    def new_token_ids(self) -> list[int]:
+        """The tokens whose keys and values are not in the cache yet."""
+        behind_prompt = self.num_computed_tokens - len(self.prompt_token_ids)
+        if behind_prompt >= 0:  # a decode step: the prompt isn't copied for it
+            return self.output_token_ids[behind_prompt:]
+        return self.prompt_token_ids[self.num_computed_tokens :] + self.output_token_ids
 
     @property
     def num_tokens(self) -> int:
